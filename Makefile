@@ -72,7 +72,7 @@ else
 	$(INSTALL) setuptools
 	$(INSTALL) --editable '.[repro,dev,minilm]'
 endif
-	$(BIN)/python tools/lab.py # JupyterLab changes nothing in a notebook that is read
+	mkdir -p $(VENV)/etc/jupyter && cp tools/jupyter_server_config.json $(VENV)/etc/jupyter # notebooks are saved as nbdev_clean leaves them
 	touch $@
 
 $(VENV)/.stamp-%: $(VENV)/.stamp # what an extra of pyproject.toml adds

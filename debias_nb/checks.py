@@ -1,11 +1,9 @@
 """Errors and checks: a wrong value gets one sentence that names it, and its nearest neighbor where it is a name."""
 import difflib
-import inspect
 import os
 import re
 import reprlib
 from contextlib import contextmanager
-from functools import wraps
 from numbers import Integral, Real
 
 
@@ -200,21 +198,6 @@ def check_features(
         if labels.is_floating_point() or labels.min() < 0:
             got = f"{labels.dtype} from {float(labels.min()):g} on"
             raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
-
-
-def explain_call(kind: type) -> None:
-    "Let a class name its settings where its arguments do not fit."
-    init = kind.__init__
-    settings = ", ".join(inspect.signature(kind).parameters)
-
-    @wraps(init)
-    def checked_init(*args, **keywords):
-        try:
-            init(*args, **keywords)
-        except TypeError as e:
-            raise TypeError(f"{e}; give settings by name: {settings}") from None
-
-    kind.__init__ = checked_init
 
 
 EXIT_INTERRUPTED = 130 # exit code, as a shell has it for a program that Ctrl-C has ended

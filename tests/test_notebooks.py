@@ -3,16 +3,15 @@ import ast
 import base64
 import json
 import re
+import shutil
 import struct
 import symtable
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-import nbformat
 import pytest
+from jupyter_server.services.contents.filemanager import FileContentsManager
+from traitlets.config import Config
 
-import lab
 from notebooks import ROOT, notebooks, settings
 from debias_nb.checks import ConfigError, Interrupted, RunnerError
 from debias_nb.papers.pages import frame
@@ -185,131 +184,25 @@ def test_an_import_over_what_is_shown_is_seen():
                                                            "flatten"]) == ["flatten"]
 
 
-STORED = [
-    {"output_type": "stream", "name": "stdout", "text": "base 49.0\ntuned 68.2\n"},
-    {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure size 640x480>"},
-     "metadata": {}},
-    {"output_type": "display_data", "data": {"text/html": "<style>a {}</style><td>0.25</td>",
-                                             "text/plain": "a ...  0.25"}, "metadata": {}},
-]
-
-
-@pytest.mark.parametrize("change, is_kept", [
-    # written in two parts
-    (lambda out: [out[0] | {"text": "base 49.0\n"}, out[0] | {"text": "tuned 68.2\n"}, *out[1:]], True),
-    (lambda out: [*out[:1], out[1] | {"data": {"image/png": "AAAB", "text/plain": "<Figure size 64x48>"}}, *out[2:]],
-     True),
-    (lambda out: [*out[:2], out[2] | {"data": {"text/html": "<td>0.25</td>", "text/plain": "a \\\n0.25"}}], True),
-    (lambda out: [*out[:2], out[2] | {"data": {"text/html": "<td>0.26</td>", "text/plain": "a \\\n0.26"}}], False),
-    (lambda out: [out[0] | {"text": "base 49.0\ntuned 68.3\n"}, *out[1:]], False),
-    (lambda out: [out[0], out[2]], False), # no picture
-    (lambda out: [], False),
-])
-def test_outputs_that_show_the_same_words_and_numbers_stay_as_they_are_stored(change, is_kept):
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "execution_count": None}
-    about = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    made = about | {"cells": [cell | {"outputs": change(STORED)}]}
-    stored = about | {"cells": [cell | {"outputs": STORED}]}
-    found = lab.cleaned(made, stored)["cells"][0]["outputs"]
-    assert (found == STORED) is is_kept
-
-
-def notebook(outputs):
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "execution_count": None, "outputs": outputs}
-    return {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-
-
-@pytest.fixture
-def saved(tmp_path, monkeypatch):
-    "Save a notebook as JupyterLab does, and return the outputs in its file."
-    monkeypatch.setattr(lab, "ROOT", tmp_path)
-    monkeypatch.setattr(lab, "FIRST", {})
-    (tmp_path / "nbs").mkdir()
-    file = tmp_path / "nbs/a.ipynb"
-    file.write_text(json.dumps(notebook(STORED)))
-
-    def save(outputs):
-        model = {"type": "notebook", "content": notebook(outputs)}
-        lab.clean_before_saving(model, "nbs/a.ipynb", SimpleNamespace(root_dir=str(tmp_path)))
-        nbformat.write(nbformat.from_dict(model["content"]), file) # as Jupyter writes it, a text as lines
-        return lab.with_joined_lines(json.loads(file.read_text())["cells"][0]["outputs"])
-
-    save.file = file
-    return save
-
-
-DRAWN_AGAIN = [*STORED[:1], STORED[1] | {"data": {"image/png": "AAAB", "text/plain": "<Figure size 64x48>"}},
-               *STORED[2:]]
-
-
-def test_a_notebook_that_is_saved_while_it_runs_holds_in_the_end_what_it_held(saved):
-    assert saved([]) == [], "cleared, and not there again"
-    assert saved(DRAWN_AGAIN[:1]) != STORED
-    assert saved(DRAWN_AGAIN) == STORED
-    assert saved([]) == [] and saved(DRAWN_AGAIN) == STORED, "as often as it is run"
-
-
-def test_what_another_program_has_written_meanwhile_counts(saved):
-    assert saved(DRAWN_AGAIN) == STORED
-    checked_out = [STORED[0] | {"text": "base 1.0\n"}]
-    saved.file.write_text(json.dumps(notebook(checked_out)))
-    assert saved([checked_out[0] | {"text": ["base ", "1.0\n"]}]) == checked_out
-
-
-def test_a_notebook_that_is_run_twice_in_a_contents_manager_is_what_it_was(tmp_path, monkeypatch):
-    "The manager of JupyterLab itself reads and saves it: while it runs without outputs, and then with them."
-    from jupyter_server.services.contents.filemanager import FileContentsManager
-    monkeypatch.setattr(lab, "ROOT", tmp_path)
-    monkeypatch.setattr(lab, "FIRST", {})
-    (tmp_path / "nbs").mkdir()
-    file = tmp_path / "nbs/read.ipynb"
-    file.write_text((ROOT / "nbs/read/itvreg.ipynb").read_text("utf-8"), "utf-8")
-    before = file.read_bytes()
-    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook=lab.clean_before_saving)
-    opened = manager.get("nbs/read.ipynb")
-    for _ in range(2): # Run All
-        for has_outputs in (False, True):
-            model = json.loads(json.dumps(opened, default=str))
-            for number, cell in enumerate(cell for cell in model["content"]["cells"] if cell["cell_type"] == "code"):
-                cell["execution_count"] = number + 1
-                cell["outputs"] = cell["outputs"] if has_outputs else []
-                cell["metadata"]["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
-            manager.save(model, "nbs/read.ipynb")
-            assert (file.read_bytes() == before) is has_outputs
-
-
-def test_lab_starts_no_language_server(monkeypatch):
-    for name in ("lab", "outputs", "notebooks"): # the configuration takes them out
-        monkeypatch.setitem(sys.modules, name, sys.modules[name])
-    text = lab.CONFIGURATION.format(tools=str(ROOT / "tools"))
-    parts = ("FileContentsManager", "LanguageServerManager", "ServerApp", "LabApp")
-    config = SimpleNamespace(**{name: SimpleNamespace() for name in parts})
-    monkeypatch.setattr(sys, "argv", ["jupyter-lab", str(TABLE)])
-    exec(text, {"c": config})
-    assert config.LanguageServerManager.autodetect is False and config.ServerApp.root_dir == str(ROOT)
-    assert (ROOT / config.LabApp.default_url.removeprefix("/lab/tree/")).is_file()
-
-
-def test_what_lab_is_told_of_its_look_are_settings_that_it_has():
-    for plugin, values in lab.LOOK.items():
-        package, _, name = plugin.partition(":")
-        schema = Path(sys.prefix) / "share/jupyter/lab/schemas" / package / f"{name}.json"
-        assert {*values} <= {*json.loads(schema.read_text("utf-8"))["properties"]}, plugin
-
-
-@pytest.mark.parametrize("here, words, is_root", [
-    (".", [], True), ("nbs", [], True), (".", ["nbs/read/itvreg.ipynb", "--no-browser"], True),
-    ("nbs/read", ["../index.ipynb"], True),
-    ("/", ["{root}/nbs/index.ipynb"], True), ("/", [], False), (".", ["{elsewhere}"], False),
-    ("/", ["{elsewhere}"], False),
-])
-def test_lab_begun_in_the_clone_has_the_clone_as_its_root(tmp_path, monkeypatch, here, words, is_root):
-    "With the folder of the notebook as root, links to the pages and their pictures would lead nowhere."
-    elsewhere = tmp_path / "mine.ipynb"
-    elsewhere.write_text("{}")
-    monkeypatch.chdir(ROOT / here)
-    root = lab.root_of([word.format(root=ROOT, elsewhere=elsewhere) for word in words])
-    assert root == (str(ROOT) if is_root else "")
+def test_a_notebook_that_is_run_in_lab_and_shows_the_same_is_saved_as_it_was(tmp_path, monkeypatch):
+    "Counts, times and the name of the kernel are taken out by nbdev, which settings.ini and Lab's configuration ask."
+    for name in ("settings.ini", "nbs/read/itvreg.ipynb"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    manager = FileContentsManager(config=Config(json.loads((ROOT / "tools/jupyter_server_config.json").read_text())),
+                                  root_dir=str(tmp_path))
+    before = Path("nbs/read/itvreg.ipynb").read_bytes()
+    model = json.loads(json.dumps(manager.get("nbs/read/itvreg.ipynb"), default=str))
+    model["content"]["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
+    for number, cell in enumerate(cell for cell in model["content"]["cells"] if cell["cell_type"] == "code"):
+        cell["execution_count"] = number + 1
+        cell["metadata"]["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
+    manager.save(model, "nbs/read/itvreg.ipynb")
+    assert Path("nbs/read/itvreg.ipynb").read_bytes() == before
+    model["content"]["cells"][0]["source"] += " and more"
+    manager.save(model, "nbs/read/itvreg.ipynb")
+    assert Path("nbs/read/itvreg.ipynb").read_bytes() != before
 
 
 # One notebook to read for each method.
@@ -451,29 +344,6 @@ def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_w
     assert kept.folder == ROOT / "experiments" and own.folder == folder
     assert {run.id for run in standing} <= configured
     assert others and not {run.id for run in others} & configured
-
-
-OWN = [path for path in LIBRARY if path.parent.name == "losses"]
-
-
-def own_imports(sources):
-    "Lines outside docstrings that import from the module that the notebook exports."
-    [module] = {found[1] for source in sources if (found := re.search(r"^#\|\s*default_exp (\S+)", source, re.M))}
-    trees = [ast.walk(ast.parse(re.sub(r"^\s*[%!].*$", "", source, flags=re.M))) for source in sources]
-    imports = [node for tree in trees for node in tree if isinstance(node, ast.ImportFrom)]
-    return [ast.unparse(node) for node in imports if node.module == f"debias_nb.{module}"]
-
-
-@pytest.mark.parametrize("path", OWN, ids=named)
-def test_a_notebook_runs_the_code_that_it_shows(path):
-    "And not that of the module that was exported from it, which may be another."
-    assert own_imports(code(path)) == []
-
-
-def test_an_import_of_the_notebook_s_own_module_is_seen():
-    own = ["#| default_exp losses.one", "#| hide\nfrom debias_nb.losses.one import f",
-           "from debias_nb.losses.two import g"]
-    assert own_imports(own) == ["from debias_nb.losses.one import f"]
 
 
 # What papermill sets.

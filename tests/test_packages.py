@@ -101,7 +101,6 @@ ABSENT = {
     "debias_nb": ("diagnosis", "papers", "runs"),
     "debias_nb.commands.cli": ("papers.pages", "papers.tasks", "runs"),
     "debias_nb.diagnosis.diagnose": ("papers", "runs", "commands", "encoders.planted"),
-    "debias_nb.diagnosis.label": ("papers", "runs", "commands", "encoders.planted"),
     "debias_nb.diagnosis.compare": ("papers", "commands"),
     "debias_nb.runs.runner": ("papers", "diagnosis", "commands"),
 }
@@ -127,7 +126,7 @@ def test_modules_import_each_other_in_no_circle():
 
 NAMES = {
     "sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers",
-    "pydantic_core": "pydantic"}
+    "pydantic_core": "pydantic", "lazy_loader": "lazy-loader"}
 LAZY = {"huggingface_hub"} # comes with transformers
 LAZY |= {"markupsafe", "pyarrow"} # come with jinja2 and datasets
 LAZY |= {"peft"} # for the method lora alone, which asks for it

@@ -1,4 +1,4 @@
-"What a diagnosis ships with is what the studies of labels and of published fine-tunes say: records, tables, pages."
+"What a diagnosis ships with is what the records say: trials of an all-clear, and published fine-tunes."
 import json
 import lzma
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import clear
+import all_clear
 import outputs
 from cells import defined_in
 from debias_nb.diagnosis.published import published_losses
@@ -23,56 +23,39 @@ def shifts(changed, change, size=200, **columns):
 
 def test_the_table_of_the_library_counts_losses_and_asks_for_enough_trials():
     small, large = np.full(60, .1), np.full(60, .2)
-    table = clear.trial_table(pd.concat([shifts(small, np.zeros(60)), shifts(large, np.linspace(-9, 9, 60))]))
+    table = all_clear.trial_table(pd.concat([shifts(small, np.zeros(60)), shifts(large, np.linspace(-9, 9, 60))]))
     assert table[["low", "is_clear"]].values.tolist() == [[0, 1], [.15, 0]]
     assert table.sentence[0].startswith("Of 60 trials with as much change (static encoders, 1 training run; 60 plainly "
-                                        "fine-tuned) 0 lost 2 points of AUC(0.05)")
-    assert not clear.trial_table(shifts(small, [-2, -2] + [0] * 58)).is_clear.any(), "more than one in fifty"
-    assert clear.trial_table(shifts(small, [-2] + [0] * 59)).is_clear.all(), "one of 60"
-    assert not clear.trial_table(shifts(small[:49], 0.)).is_clear.any(), "too few"
-    assert not clear.trial_table(shifts(small, 0., ndcg10_change=-3.)).is_clear.any(), "search counts as well"
+                                        "fine-tuned, 0 of these with a ranking loss) 0 lost 2 points of AUC(0.05)")
+    assert not all_clear.trial_table(shifts(small, [-2, -2] + [0] * 58)).is_clear.any(), "more than one in fifty"
+    assert all_clear.trial_table(shifts(small, [-2] + [0] * 59)).is_clear.all(), "one of 60"
+    assert not all_clear.trial_table(shifts(small[:49], 0.)).is_clear.any(), "too few"
+    assert not all_clear.trial_table(shifts(small, 0., ndcg10_change=-3.)).is_clear.any(), "search counts as well"
 
 
 def test_averaged_and_regularized_encoders_alone_allow_no_all_clear():
-    small, enough = np.full(60, .1), clear.SETTINGS["plain"]
+    small, enough = np.full(60, .1), all_clear.SETTINGS["plain"]
     for column, other in {"method": "OutReg", "share": .5}.items():
         plain = np.arange(60) < enough
         rows = shifts(small, 0.).assign(
             **{column: lambda own, column=column, plain=plain, other=other: own[column].where(plain, other)})
-        assert clear.trial_table(rows).is_clear.all()
-        assert not clear.trial_table(
+        assert all_clear.trial_table(rows).is_clear.all()
+        assert not all_clear.trial_table(
             rows.assign(**{column: rows[column].where(plain & (rows.index > 0), other)})).is_clear.any(), "too few"
     lost = shifts(small, [-2.] + [0.] * 59).assign(share=np.where(np.arange(60) < enough, 1., .5))
-    assert not clear.trial_table(lost).is_clear.any(), "one of 60, but of 20 that are plainly tuned"
+    assert not all_clear.trial_table(lost).is_clear.any(), "one of 60, but of 20 that are plainly tuned"
 
 
 def test_the_library_says_what_the_committed_records_say():
     results = project_root() / "experiments"
-    source = json.loads((results / "labels.json").read_text("utf-8"))["files"]
+    source = json.loads((results / "all_clear.json").read_text("utf-8"))["files"]
     for name, about in source.items():
         assert (results / name).stat().st_size < 3 << 20
         assert sha256_file(results / name) == about["sha256"]
         assert lzma.open(results / name, "rt").readline().strip().split(",") == about["columns"]
     records = pd.read_csv(results / "all_clear.csv.xz", keep_default_na=True)
-    assert clear.trial_table(records).to_csv(index=False, lineterminator="\n") == package_file(
+    assert all_clear.trial_table(records).to_csv(index=False, lineterminator="\n") == package_file(
         "diagnosis/all_clear.csv").read_text("utf-8")
-
-
-def test_the_page_decides_as_it_was_stated():
-    page = defined_in("labels")
-    fifty, losses = np.full(50, .1), [-2.] + [0.] * 49
-    assert page.verdict_on_clear(shifts(fifty, losses), "auc05") == "holds", "one in fifty"
-    assert page.verdict_on_clear(shifts(fifty, [-2.] * 2 + [0.] * 48), "auc05") == "refuted"
-    assert page.verdict_on_clear(shifts(fifty[:49], 0.), "auc05") == "cannot tell"
-    assert page.verdict_on_clear(shifts(fifty[:3], -9.), "auc05") == "cannot tell"
-    assert len(page.below(shifts([.15, .1501, np.nan], 0.), 200)) == 1 and page.below(shifts([.1], 0.), 5000).empty
-    rows = pd.DataFrame({"way": ["random", "chosen", "disagreement"], "squared_error": [8., 2., 16.], "covered": 9,
-                         "intervals": 10, "decided": 1})
-    rows = rows.assign(encoder="e", training="t", test="u", kept_back=0, rate=.2, labels=100, length=4.)
-    assert page.worth_of("chosen", rows).tolist() == [4] and page.worth_of("disagreement", rows).tolist() == [.5]
-    assert [verdict for _, _, verdict in page.verdicts_on_labels(rows)] == ["holds", "holds", "holds"]
-    assert page.cover_of(rows, "chosen").tolist() == [.9]
-    assert page.decisions_of(rows, "chosen").tolist() == [1 / page.LABELS["intervals"]]
 
 
 def test_what_is_shipped_of_published_fine_tunes_is_what_their_file_gives(tmp_path):

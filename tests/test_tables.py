@@ -14,8 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from debias_nb import DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores, diagnose_texts
-from debias_nb import label, load_questions
-from debias_nb import read_pairs_file
+from debias_nb import load_questions, read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.files.forms import FORMS, Columns, Form
 from debias_nb.papers.data.labeled_pairs import training_pairs
@@ -134,7 +133,7 @@ def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, listed):
 
 
 COMMANDS = {command.callback.__name__: command for command in typer.main.get_command(app).commands.values()}
-DOORS = [diagnose, diagnose_scores, diagnose_results, diagnose_texts, compare, label]
+DOORS = [diagnose, diagnose_scores, diagnose_results, diagnose_texts, compare]
 OF_FILES = {"columns", "group", "where", "match", "match_from", "other_to"} # read_pairs_file has them in Python
 
 
@@ -156,11 +155,9 @@ def test_a_door_and_its_command_take_the_same(function):
         "fail_on", "verdict_words", "overwrite", "help"}
     if function is compare:
         arguments = arguments - {"training"} | settings
-    if function is label:
-        options -= {"texts", "folder"} # further pools
     renamed = {"test": "tests", "out": "folder"} if function is compare else {"test": "tests"}
     found = {renamed.get(name, name) for name in options}
-    assert found - {"out"} == arguments - {"progress", "out"}
+    assert found - {"out"} == arguments - {"progress"}
 
 
 @pytest.mark.parametrize("function", [*DOORS, TrainingSettings], ids=lambda function: function.__name__)

@@ -73,20 +73,6 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
             "debias_nb/data/datasets.yaml"} <= held
 
 
-OLD = """
-from importlib import metadata
-found = metadata.version
-metadata.version = lambda name: "1.24.3" if name == "numpy" else found(name)
-"""
-
-
-def test_a_version_that_is_too_old_is_named(away):
-    what = f"debias-nb {debias_nb.__version__} needs numpy>=2.0, found 1.24.3: pip install --upgrade 'numpy>=2.0'"
-    assert away("-c", f"{OLD}\nfrom debias_nb import paired").stderr.splitlines()[-1] == f"ImportError: {what}"
-    done = away("-c", f"{OLD}\nfrom debias_nb.commands.entry import main; main()", "list")
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"debias-nb: {what}\n")
-
-
 LIBRARY = """
 import debias_nb
 for name in debias_nb.__all__: getattr(debias_nb, name)

@@ -16,7 +16,7 @@ from .options import Prompts, Sample, Seed, Tests
 from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
 from .options import folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
-from .targets import COMPARISON, DIAGNOSIS, check_new_table, check_targets, write_whole
+from .targets import COMPARISON, DIAGNOSIS, check_targets, write_whole
 
 if TYPE_CHECKING:
     from .files.pairs_file import PairFile
@@ -43,17 +43,6 @@ def _read_files(
         check_header(sources[name], options_from(**arguments, **match_rules))
     from .files.pairs_file import read_named_files
     return read_named_files(train, paths, by_name, has_scores, is_shown(None), group, where, **match_rules)
-
-
-def _read_pool(path: str, columns: str | None) -> "PairFile":
-    "Read pairs that are to be labeled. Raise `DataError`."
-    from ..data.tables import check_file
-    from .files.forms import check_header, options_from
-    options = {"columns": columns, "form": "retrieval"}
-    check_file(path)
-    check_header(path, options_from(**options))
-    from .files.pairs_file import read_pairs_file
-    return read_pairs_file(path, name="pool", **options)
 
 
 def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClear` or `Comparison`
@@ -188,40 +177,6 @@ def diagnose_texts(
     answer = all_clear.diagnose_texts(new_texts, base, tuned, prompts=both_prompts, seed=seed)
     _answer(answer, out)
     raise Exit(fail_on == "unsure" and not answer.is_clear)
-
-
-@app.command(rich_help_panel=OWN)
-def label(
-    base: Base, tuned: Tuned,
-    pool: Annotated[str | None, Option(
-        help="Table with a pair of texts in each row, such as your own candidates. Labels are not read.")] = None,
-    texts: Annotated[str | None, Option(
-        help="Texts in place of a pool: one per line, or a column as in new.csv:question. Their nearest neighbors "
-             "under either model are candidates.")] = None,
-    folder: Annotated[str | None, Option(
-        help="Queries and corpus in place of a pool, as BEIR writes them. The first ten texts of either model are "
-             "candidates.")] = None,
-    columns: Annotated[str | None, Option(
-        metavar="COLUMN,COLUMN", help="Names of the pool's two columns of texts, such as name1,name2. By default they "
-                                      "are recognized by their names.")] = None,
-    n: Annotated[int, number("n", "Largest number to label. Queries are drawn whole.")] = 200,
-    out: Annotated[str, Option(help="Table to label, a new CSV file.")] = "to_label.csv",
-    prompts: Prompts = None,
-    seed: Annotated[int, number("seed", "Random seed. Another seed draws another sample.")] = 0,
-):
-    "Choose the pairs that are most worth a label, where there are few labels or none."
-    check_numbers(n=n, seed=seed)
-    both_prompts = two_prompts(prompts)
-    if sum(source is not None for source in (pool, texts, folder)) != 1:
-        raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
-    if columns is not None and pool is None:
-        raise ConfigError("--columns: they are of a pool")
-    check_new_table(Path(out))
-    new_texts = texts and texts_of(texts)
-    pairs = None if pool is None else _read_pool(pool, columns)
-    from . import label as labeling
-    candidates = labeling.Pool(pairs, new_texts, folder)
-    echo(repr(labeling.label(base, tuned, candidates, n, out, prompts=both_prompts, seed=seed)))
 
 
 @app.command(rich_help_panel=OWN)

@@ -14,7 +14,7 @@ import torch
 from .batches import Batch, Changing, Intervening, Regularizer, STEPS, places_of
 from .citations import BANSAL, GAO, IYYER, LI, MUKHOTI
 from .itvreg import itvreg, maskreg, outreg, simcse
-from ..checks import check_range, explain_call
+from ..checks import check_range
 from ..encoders.kinds import check_no_template, is_static
 from ..encoders.tokens import encode_tokens, stack
 from ..processes import mean_of_rows
@@ -293,6 +293,3 @@ class WordDropout(Changing):
 # %% ../../nbs/losses/regularizers.ipynb #c51d0a06
 KINDS = (ITVReg, MaskReg, OutReg, SimCSE, L2SP, WordDropout)
 REGULARIZERS = {kind.__name__.lower(): kind for kind in KINDS}
-
-for kind in (Regularizer, *KINDS):
-    explain_call(kind)

@@ -152,11 +152,15 @@ def _work(run: RunConfig, task: Task | None, store: Store, fresh: bool, parent: 
             return run.id, None, str(e)
 
 
-def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
-    "Return the finished records of some runs; each file is read once."
+def recorded(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record, else its failure
+    "Return the records of some runs; each file is read once."
     places = dict.fromkeys(run.place for run in runs)
-    newest = latest(record for place in places for record in store.records(place))
-    return {run_id: record for run_id, record in newest.items() if record["status"] == "finished"}
+    return latest(record for place in places for record in store.records(place))
+
+
+def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
+    "Return the finished records of some runs."
+    return {run_id: record for run_id, record in recorded(runs, store).items() if record["status"] == "finished"}
 
 
 def _plan(
@@ -348,8 +352,8 @@ def run(
 ) -> Outcome:
     """Run what is missing of some experiments, and load what exists; a run that several have is made once.
 
-    What their configurations do not ask for, and what is run again, goes to this machine's own records. Raise as
-    `run_all`.
+    A failure that is on record is a result, and is not tried again. What their configurations do not ask for, and what
+    is run again, goes to this machine's own records. Raise as `run_all`.
     """
     kept_runs, own_runs = {}, {}
     for experiment in experiments:
@@ -357,7 +361,10 @@ def run(
             is_own = fresh or config.profile == "planted" or config.id in experiment.further_ids
             (own_runs if is_own else kept_runs)[config.id] = config
     profile = next((experiment.asked.profile for experiment in experiments), "planted")
-    kept = run_all(list(kept_runs.values()), store_for(profile), workers=workers)
+    store = store_for(profile)
+    known = recorded(list(kept_runs.values()), store)
+    kept_runs = [run for run in kept_runs.values() if known.get(run.id, {}).get("status") != "failed"]
+    kept = run_all(kept_runs, store, workers=workers)
     outcome = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
     return Outcome(kept.records | outcome.records, kept.missing | outcome.missing, kept.failed | outcome.failed,
                    kept.trained + outcome.trained)

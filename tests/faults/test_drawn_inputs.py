@@ -20,7 +20,6 @@ from debias_nb.data.texts import read_texts_file
 from debias_nb.diagnosis.files.mteb_results import declared_sets, read_results
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
-from debias_nb.diagnosis.files.samples import sample_files, sidecar_of
 from debias_nb.measures.stats import paired, verdict
 
 SEED = int(os.environ.get("DEBIAS_NB_DRAWS") or secrets.randbelow(2**32))
@@ -210,51 +209,6 @@ def results(rng, folder, is_wrong):
     return Draw(read, None if is_wrong else is_right, "model_meta.json" if how == "names" else f"{wrong}.json")
 
 
-def label_tables(rng, folder, is_wrong):
-    sizes = [rng.randrange(3, 30) for _ in range(rng.randrange(2, 5))]
-    pairs = pd.DataFrame([{"left": text_of(rng, 100 * s + i, "a"),
-                           "right": rng.choice(("", "=", "@", "-")) + text_of(rng, 100 * s + i, "b"), "stratum": s}
-                           for s, n in enumerate(sizes) for i in range(n)])
-    pairs = pairs.sample(frac=1, random_state=rng.randrange(2**32)).reset_index(drop=True)
-    path = folder / "to_label.csv"
-    for file, content in sample_files(path, pairs, {"size": 10 * sum(sizes), "strata": [10 * n for n in sizes],
-                                                    "looks": 1}).items():
-        file.write_text(content)
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    assert not any(pd.to_numeric(table.sample_id, errors="coerce")
-                   .notna()), "what a spreadsheet takes for a number it rounds"
-    labels = ["1", "0"] + [rng.choice(("1", "0", "")) for _ in range(len(table) - 2)]
-    table["label"] = labels
-    table = table.sample(frac=1, random_state=rng.randrange(2**32))
-    how = rng.choice(("ids", "text", "sidecar", "gone", "twice"))
-    if is_wrong and how == "ids":
-        table = table.drop(columns="sample_id")
-    if is_wrong and how == "text":
-        table.iloc[0, table.columns.get_loc("left")] += " and more"
-        table.iloc[0, table.columns.get_loc("label")] = "1"
-    if is_wrong and how == "twice":
-        table = pd.concat([table, table[table.label != ""][:1]])
-    if is_wrong and how == "sidecar":
-        sidecar_of(path).write_text(
-            rng.choice(("[" * 5000, "{}", sidecar_of(path).read_text().replace('"looks": 1', '"looks": 2'))))
-    if is_wrong and how == "gone":
-        sidecar_of(path).unlink()
-    kind = rng.choice(("csv", "jsonl", "parquet"))
-    other = path.with_suffix(f".{kind}")
-    {"csv": lambda: table.to_csv(other, index=False),
-     "jsonl": lambda: table.to_json(other, orient="records", lines=True),
-     "parquet": lambda: table.to_parquet(other)}[kind]()
-    if other != path and sidecar_of(path).exists():
-        sidecar_of(path).rename(sidecar_of(other))
-    strata = pairs.stratum[[label != "" for label in labels]]
-
-    def is_right(file):
-        return (file.sample.counts.tolist() == [int((strata == s).sum()) for s in range(len(sizes))]
-                and counts(file)[1:] == (labels.count("1"), labels.count("0")))
-
-    return Draw(lambda: read_pairs_file(other), None if is_wrong else is_right)
-
-
 def texts(rng, folder, is_wrong):
     own = [text_of(rng, i, rng.choice(("ü", "\u202e", "=", "x"))) for i in range(rng.randrange(1, 20))]
     if not is_wrong:
@@ -335,7 +289,7 @@ def parameters(rng, folder, is_wrong):
 
 
 FAMILIES = [labels_in_words, classes, decimal_commas, names_of_classes, columns_of_sides, candidates, results,
-            label_tables, texts, runs, parameters]
+            texts, runs, parameters]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)

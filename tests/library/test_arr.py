@@ -11,11 +11,12 @@ from hypothesis import given, settings, strategies as st
 from made import bert, load, table
 from scipy import sparse
 
+from debias_nb.losses.arr import distill
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.runs.training import history_summary
 from debias_nb.losses.author_losses import pair_log_probs, same_author
-from debias_nb.losses.authors import distillation, flattened_shares, released_shares
+from debias_nb.losses.authors import flattened_shares, released_shares
 from debias_nb.losses.author_losses import supervised_contrastive
 from debias_nb.losses.authors import topic_bias
 from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, AuthorTextSampler
@@ -124,7 +125,7 @@ def test_the_equations_by_loops(seed, n, tau, groups):
     assert np.isclose(float(bias), B, atol=1e-12)
     target = flattened_shares(pair_log_probs(g, tau), bias)
     assert np.allclose(target, S, atol=1e-10)
-    assert np.isclose(float(distillation(target, pair_log_probs(f, tau))), L, rtol=1e-9)
+    assert np.isclose(float(distill(target, pair_log_probs(f, tau))), L, rtol=1e-9)
     cl = contrastive_by_loops(p_f, pairs)
     assert np.isclose(float(supervised_contrastive(f, labels, tau)), cl, rtol=1e-9, atol=1e-12)
     open_form = to_the_power(shares_with_diagonal(g, tau), 1 - B)
@@ -137,7 +138,7 @@ def test_single_precision_survives_the_lowest_temperature(dtype):
     log_p = pair_log_probs(student, .01)
     assert log_p.dtype == torch.float32
     for B in (0., .5, 1.):
-        loss = distillation(flattened_shares(log_p.detach(), B), log_p)
+        loss = distill(flattened_shares(log_p.detach(), B), log_p)
         slope, = torch.autograd.grad(loss, student, retain_graph=True)
         assert torch.isfinite(loss) and torch.isfinite(slope).all()
     slope, = torch.autograd.grad(supervised_contrastive(student, torch.tensor([0, 0, 1]), .01), student)
@@ -256,12 +257,12 @@ def test_losses_are_their_functions(kind, request):
     corrected = pair_log_probs(g - .5 * h, .1).exp()
     expected = [
         (ContrastiveAuthorLoss(model, .1), supervised_contrastive(f, labels, .1)),
-        (ARR(model, NUMBERED, teacher, .1), distillation(flattened_shares(log_g, bias), log_f)),
-        (ARR(model, NUMBERED, teacher, .1, variant="released"), distillation(released_shares(g, bias, .1), log_f)),
-        (ARR(model, NumberedTexts(TOPICS.toarray()), teacher, .1, bias=0), distillation(log_g.exp(), log_f)),
-        (ARR(model, NUMBERED, teacher, .1, bias=.4), distillation(flattened_shares(log_g, .4), log_f)),
+        (ARR(model, NUMBERED, teacher, .1), distill(flattened_shares(log_g, bias), log_f)),
+        (ARR(model, NUMBERED, teacher, .1, variant="released"), distill(released_shares(g, bias, .1), log_f)),
+        (ARR(model, NumberedTexts(TOPICS.toarray()), teacher, .1, bias=0), distill(log_g.exp(), log_f)),
+        (ARR(model, NUMBERED, teacher, .1, bias=.4), distill(flattened_shares(log_g, .4), log_f)),
         (ProductOfExperts(model, NumberedTexts(2 * TOPICS), .1, 2.), supervised_contrastive(f + 2 * h, labels, .1)),
-        (CorrectedTeacher(model, NUMBERED, teacher, .1, .5), distillation(corrected, log_f)),
+        (CorrectedTeacher(model, NUMBERED, teacher, .1, .5), distill(corrected, log_f)),
     ]
     for loss, value in expected:
         assert torch.isclose(loss([column], labels), value, rtol=1e-4, atol=1e-5), type(loss).__name__

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
-from debias_nb.losses.scan_head import ScanHead, contrastive_loss, joint_loss
+from debias_nb.losses.scan_head import ScanHead, joint_loss
 from debias_nb.losses.scan_weights import Weights, standardize
 
 torch.set_num_threads(1)
@@ -312,7 +312,6 @@ def test_single_precision_bears_features_far_from_zero(through):
 SOME = world(14)
 FEATURES = SOME.features
 NONE = torch.zeros(14, dtype=torch.long)
-ONES = torch.ones(1, 2)
 
 
 def learn(features=FEATURES, labels=None, memory=None, **changes):
@@ -357,7 +356,6 @@ REFUSED = [ # the name that the message has
     ("vector", lambda: ScanHead(8, gate="vectors")),
     ("relu", lambda: ScanHead(8, output="rely")),
     ("dropout", lambda: ScanHead(8, dropout=2)),
-    ("temperature", lambda: contrastive_loss(ONES, ONES, ONES, 0)),
     ("weights: row 1", lambda: weighted(1., float("nan"))),
     ("weights", lambda: weighted(1., 1., 1.)),
 ]

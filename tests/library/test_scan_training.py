@@ -15,7 +15,7 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 import made
 from made import cross_encoder
 from debias_nb.losses.scan import Memory
-from debias_nb.losses.scan_head import contrastive_loss
+from debias_nb.losses.scan_head import contrast
 from debias_nb.losses.scan_loss import SCAN, last_layer
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how",
@@ -50,7 +50,7 @@ def test_terms_are_those_of_the_representation_before_the_last_layer(model):
     debiased, bias = loss.debiasing(hidden)
     assert torch.isclose(terms["sw"], by_hand(model, hidden), atol=1e-6)
     assert torch.isclose(terms["ce"], .5 * by_hand(model, debiased), atol=1e-6)
-    assert torch.isclose(terms["cl"], 2 * contrastive_loss(hidden, debiased, bias), atol=1e-6)
+    assert torch.isclose(terms["cl"], 2 * contrast(hidden, debiased, bias), atol=1e-6)
 
 
 @pytest.mark.parametrize("whole, dtype", [(False, torch.bfloat16), (True, torch.bfloat16), (True, torch.float16)])

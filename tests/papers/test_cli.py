@@ -41,7 +41,7 @@ SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "b
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
 # they speak of all configurations, of claims, or of published scores
 WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb",
-                                        "report.ipynb", "studies", "finetunes.ipynb", "labels.ipynb")
+                                        "report.ipynb", "studies", "finetunes.ipynb")
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 

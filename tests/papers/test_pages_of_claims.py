@@ -95,14 +95,15 @@ BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.pape
         "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', "
         "results))",)
 PAGE = ("""
-from debias_nb.papers.pages.answers import answer, by_method
+from debias_nb.papers.pages.answers import answer, summarize
 from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.plots import difference_plot
 from debias_nb.papers.pages.tables import differences, show
 from debias_nb.papers.pages.verdicts import resting_on
 runs = results.study("itvreg/demo", "small")
 changes = differences(runs["demo"])
-show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", by_method(changes), resting_on(results, runs))
+show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", summarize({'all': changes}))
+show(resting_on(results, runs))
 show(difference_plot(changes, "points"), alt="dots")
 print("six seeds")
 """,)

@@ -150,7 +150,7 @@ def test_a_caption_says_if_scales_differ_or_a_method_was_not_run():
     far = frame.assign(**{name: frame[name] * np.where(frame.encoder == "large", 100, 1) for name in columns})
     assert P.difference_plot(far, "points").get_suptitle() == "points; scales differ between panels"
     assert P.difference_plot(far.iloc[1:],
-                             "points").get_suptitle() == "points; scales differ between panels; no dot: not run"
+                             "points").get_suptitle() == "points; scales differ between panels; no dot: no run finished"
 
 
 def test_differences_stand_at_their_methods():

@@ -137,6 +137,12 @@ def summary_of(experiment: ExperimentConfig, completed: int, total: int) -> str:
     return words
 
 
+def failures_of(study: Study) -> str:
+    "Say how many runs failed, and why the first of them did; empty if none."
+    errors = [record["error"] for record in study.records if record["status"] == "failed"]
+    return f" {len(errors):,} failed: {errors[0].split(': ')[0].replace(' -', ' −')}." if errors else ""
+
+
 class RunsFailed(UserError, RuntimeError):
     "Runs whose training stopped."
 
@@ -225,7 +231,7 @@ class Results:
             records |= self.records(experiment, store)
         cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
         study = Study(experiment, records, cells)
-        study.summary = summary_of(experiment, len(study.finished), len(experiment.runs()))
+        study.summary = summary_of(experiment, len(study.finished), len(experiment.runs())) + failures_of(study)
         return study
 
     def load(

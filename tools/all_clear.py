@@ -1,6 +1,6 @@
 """What `diagnose_texts` says of unlabeled texts, from the recorded trials: debias_nb/diagnosis/all_clear.csv.
 
-The trials were trained at the commits that experiments/labels.json names, by the program that stands there."""
+The trials were trained at the commits that experiments/all_clear.json names, by the program that stands there."""
 import itertools
 
 import numpy as np
@@ -8,7 +8,7 @@ import pandas as pd
 
 from debias_nb.files import load_yaml, project_root
 
-SETTINGS = load_yaml(project_root() / "experiments/labels.yaml")
+SETTINGS = load_yaml(project_root() / "experiments/all_clear.yaml")
 TASKS = {"auc05": "AUC(0.05)", "ndcg10": "nDCG@10 in search"} # columns of changes -> metric
 NAMES = {"static": "static encoders", "transformer": "MiniLM"}
 
@@ -39,8 +39,10 @@ def sentence_on(shifts: pd.DataFrame) -> str:
     trainings = shifts[["encoder", "training", "loss"]].drop_duplicates()
     kind = NAMES[shifts.kind.iloc[0]]
     runs = f"{len(trainings)} training run{'s' * (len(trainings) > 1)}"
-    plain = f"{len(plainly_tuned(shifts))} plainly fine-tuned"
-    return f"Of {len(shifts)} trials with as much change ({kind}, {runs}; {plain}) {' and '.join(parts)}."
+    plain = plainly_tuned(shifts)
+    with_ranking = (plain.loss == "ranking").sum()
+    return (f"Of {len(shifts)} trials with as much change ({kind}, {runs}; {len(plain)} plainly fine-tuned, "
+            f"{with_ranking} of these with a ranking loss) {' and '.join(parts)}.")
 
 
 def trial_table(
