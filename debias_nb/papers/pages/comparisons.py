@@ -1,7 +1,7 @@
 """What a claim asks of our runs, and what they answer.
 
-A claim asks one question or more, and each is answered by one estimate over all of its comparisons. One by one these have
-one of four words: a method is *better* or *worse* than another, and a claim *holds* there, or *the reverse holds*."""
+A claim asks one question or more, and one estimate over all of its comparisons answers each. One by one these have one
+of four words: a method is *better* or *worse* than another, and a claim *holds* there, or *the reverse holds*."""
 import math
 import re
 from collections import Counter
