@@ -94,8 +94,8 @@ MADE_BY = {"Comparison": "compare", "Diagnosis": "diagnose"} # what comes of a f
 
 
 def test_the_names_and_their_signatures_are_these():
-    found = [f"{name}{calling(getattr(debias_nb, name))}" for name in sorted(debias_nb.__all__)]
-    assert found == [" ".join(entry.split()) for entry in re.split(r"\n(?! )", NAMES.strip())]
+    signatures = [f"{name}{calling(getattr(debias_nb, name))}" for name in sorted(debias_nb.__all__)]
+    assert signatures == [" ".join(entry.split()) for entry in re.split(r"\n(?! )", NAMES.strip())]
 
 
 def is_error(thing) -> bool:
@@ -108,7 +108,7 @@ def calling(thing) -> str:
     if is_error(thing):
         return ""
     signature = inspect.signature(thing)
-    bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
@@ -116,29 +116,30 @@ def without_type(thing) -> list[str]:
     "The arguments of which no type is said."
     if is_error(thing):
         return []
-    return [name for name, one in inspect.signature(thing).parameters.items() if one.annotation is one.empty]
+    return [name for name, parameter in inspect.signature(thing).parameters.items()
+            if parameter.annotation is parameter.empty]
 
 
 def test_each_argument_has_a_type():
     "Editors show them, and checkers of types go by them."
-    found = {name: without_type(getattr(debias_nb, name)) for name in debias_nb.__all__}
-    assert {name: bare for name, bare in found.items() if bare} == {}
+    untyped = {name: without_type(getattr(debias_nb, name)) for name in debias_nb.__all__}
+    assert {name: bare for name, bare in untyped.items() if bare} == {}
 
 
 def test_a_name_lives_where_the_stub_says():
     "Editors look there; a module that hands a name on from another is no home."
     stub = ast.parse(Path(debias_nb.__file__).with_suffix(".pyi").read_text("utf-8"))
-    told = {name.name: f"debias_nb.{node.module}" for node in stub.body if isinstance(node, ast.ImportFrom)
-            for name in node.names}
-    assert sorted(told) == debias_nb.__all__
+    homes = {name.name: f"debias_nb.{node.module}" for node in stub.body if isinstance(node, ast.ImportFrom)
+             for name in node.names}
+    assert sorted(homes) == debias_nb.__all__
     assert all(name.name == name.asname for node in stub.body if isinstance(node, ast.ImportFrom)
                for name in node.names)
-    assert {name: getattr(importlib.import_module(home), name).__module__ for name, home in told.items()} == told
+    assert {name: getattr(importlib.import_module(home), name).__module__ for name, home in homes.items()} == homes
 
 
 def test_the_module_lists_its_promised_names_alone():
-    listed = [name for name in dir(debias_nb) if not name.startswith("__")]
-    assert listed == sorted(debias_nb.__all__)
+    names = [name for name in dir(debias_nb) if not name.startswith("__")]
+    assert names == sorted(debias_nb.__all__)
 
 
 def test_the_first_level_of_the_reference_is_the_promised_names():
@@ -147,7 +148,7 @@ def test_the_first_level_of_the_reference_is_the_promised_names():
     assert pages == sorted(debias_nb.__all__)
 
 
-def explained(text: str) -> set[str]:
+def names_explained(text: str) -> set[str]:
     "Return the names that a docstring explains in numpy sections."
     lines = re.findall(r"^\**(\w[\w*, ]*) : ", text, flags=re.M)
     return {name for line in lines for name in line.split(", ")}
@@ -163,7 +164,7 @@ def test_the_help_is_complete_and_its_examples_run(name):
     first = text.splitlines()[0]
     assert first[0].isupper() and first.endswith(".") and len(first) <= 110
     if not is_error(thing):
-        assert set(inspect.signature(thing).parameters) <= explained(
+        assert set(inspect.signature(thing).parameters) <= names_explained(
             text), "each in its own help, not in that of a base class"
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.DocTestRunner(optionflags=flags).run(examples).failed == 0

@@ -8,9 +8,9 @@ import typer
 from typer import Exit, Option
 
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
-from ..commands.terminal import OWN, echo, interruptible
+from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
 from ..settings import OfLabels, OfMatches
-from ..bars import is_shown
+from ..bars import is_bar_shown
 from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite
 from .options import Prompts, Sample, Seed, Tests
 from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
@@ -42,7 +42,7 @@ def _read_files(
     for name, arguments in arguments_by_file([*sources], by_name, has_scores, group, where).items():
         check_header(sources[name], options_from(**arguments, **match_rules))
     from .files.pairs_file import read_named_files
-    return read_named_files(train, paths, by_name, has_scores, is_shown(None), group, where, **match_rules)
+    return read_named_files(train, paths, by_name, has_scores, is_bar_shown(None), group, where, **match_rules)
 
 
 def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClear` or `Comparison`
@@ -75,7 +75,7 @@ def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) 
         raise Exit(1)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose(
     base: Base, tuned: Tuned, test: Tests, train: Train = None,
     columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
@@ -103,7 +103,7 @@ def diagnose(
     _end(diagnosis, out, fail_on, verdict_words)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose_scores(
     test: Tests,
     scores: Annotated[list[str] | None, Option(
@@ -138,7 +138,7 @@ def diagnose_scores(
     _end(diagnosis, out, fail_on, verdict_words)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose_results(
     base: Annotated[str, Option(help="Folder of the base's results, as `mteb run --output-folder` writes it.")],
     tuned: Annotated[str, Option(help="Folder of the tuned model's results.")],
@@ -155,7 +155,7 @@ def diagnose_results(
     _end(published.diagnose_results(base, tuned, names_of(trained), margin), out, fail_on, verdict_words)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose_texts(
     texts: Annotated[str, Option(
         help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, "
@@ -179,7 +179,7 @@ def diagnose_texts(
     raise Exit(fail_on == "unsure" and not answer.is_clear)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def demo(
     out: Out = Path("demo"),
     overwrite: Overwrite = False,
@@ -192,7 +192,7 @@ def demo(
     echo(diagnosis.decision.verdict())
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def compare(
     base: Base,
     train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")],
@@ -261,14 +261,14 @@ def compare(
     echo(comparison.verdict(verdict_words))
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def forms():
     "List the forms, metrics and formats of files."
     from .test_sets import forms_table
     echo(forms_table())
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def methods():
     "List the methods of compare."
     from .methods import methods_table

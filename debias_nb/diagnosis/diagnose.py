@@ -23,7 +23,7 @@ from ..data.registry import DataError
 from ..encoders.kinds import has_template
 from ..data.texts import HeldTexts
 from .all_clear import all_clear, read_unlabeled
-from ..bars import is_shown, with_bar
+from ..bars import is_bar_shown, with_bar
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, fits, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
@@ -519,7 +519,7 @@ def diagnose(
     [['new', 'auc05', 300, 100], ['new', 'ap', 300, 100]]
     """
     rule = Rule(seed, metric, sample, margin, like, threshold)
-    bars = is_shown(progress)
+    bars = is_bar_shown(progress)
     inputs = read_inputs(train, tests or {}, texts, rule, bars)
     models = load_pair(base, tuned, prompts)
     findings = _of_models(models, inputs.train, inputs.tests, rule.least, sample or PairTest.sample, seed, bars)

@@ -16,7 +16,7 @@ from ..checks import check_finite
 from .batches import Batch, TextStream, record_precision
 from ..encoders.kinds import check_same_make
 from ..encoders.tokens import encoder_fingerprint, report_prompts
-from .gradient_shares import OUTSIDE, SHARE, Terms, Watch
+from .gradient_shares import OUTSIDE, SHARE_SUFFIX, Terms, Watch
 from .pair_losses import PairLoss
 from .steps import Draws, Loads, base_of, base_terms, card_of, check_parts, check_resumed, mini_batch
 from .steps import named_terms, read_columns
@@ -163,7 +163,7 @@ class Regularized(torch.nn.Module):
         if self.watch.batches == 0 and self.loads.count and self.base is not None and not self.has_own_base:
             check_resumed(batch.encoder, self.base)
         self.watch.start_batch(batch, terms, raw)
-        return {f"{name}{SHARE}": share for name, share in self.watch.shares.items() if name in raw}
+        return {f"{name}{SHARE_SUFFIX}": share for name, share in self.watch.shares.items() if name in raw}
 
     def get_config_dict(self) -> dict:
         "Return the settings of the loss for the model card."

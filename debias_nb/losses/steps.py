@@ -16,7 +16,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from .batches import Batch, Changing, Regularizer, embeddings_by_column, encode, every_row, record_calls
+from .batches import Batch, Changing, Regularizer, embeddings_by_column, encode_rows, every_row
+from .batches import record_calls
 from ..encoders.interventions import choose, intervene
 from ..encoders.kinds import check_same_make, deep_copy
 from ..encoders.tokens import Tokens, encoder_fingerprint, own_dropout, unit_rows
@@ -215,7 +216,7 @@ def of_columns(loss, batch: Batch):
         for place, column in batch.columns.items():
             rows = every_row(column.tokens)
             with batch.draws.aside(rows.device):
-                batch.embeddings[place] = encode(batch.model, column, column.tokens, rows, batch.at_once)
+                batch.embeddings[place] = encode_rows(batch.model, column, column.tokens, rows, batch.at_once)
     return terms
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 import pandas as pd
 
-from ..runs.origin import environment
+from ..runs.origin import run_environment
 from ..runs.pairing import alike, config_of, made_by
 from ..runs.records import Records
 
@@ -72,7 +72,7 @@ WORST = 20 # metrics that are listed
 
 def log_line(agreeing: int, metrics: int) -> str:
     "Return the line of this machine for docs/reproductions.md."
-    machine = environment()
+    machine = run_environment()
     commit = (machine["commit"] or "no commit")[:9] + (" with changes" if machine["dirty"] else "")
     versions = f"Python {machine['python']}, torch {machine['packages'].get('torch')}"
     day = datetime.now(timezone.utc).date()

@@ -21,7 +21,7 @@ from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, committed_store, failed_record, latest, make_record
 from .schema import Misfit, RecordError, Records
 from .config import ExperimentConfig, Profile, RunConfig, load_experiment
-from .settings import settings_of
+from .settings import task_settings
 from .tasks import Task
 
 
@@ -37,7 +37,7 @@ def settle_libraries():
     gc.freeze()
 
 
-def quiet():
+def quiet_libraries():
     "Silence progress bars and advice of the libraries underneath; errors still come through."
     from datasets import disable_progress_bars
     from transformers.utils import logging as of_transformers
@@ -51,7 +51,7 @@ def quiet():
 
 def task_of(run: RunConfig) -> Task:
     "Import the task of a run. Raise `ConfigError` where no package has one."
-    return settings_of(run.task).task()
+    return task_settings(run.task).task()
 
 
 def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
@@ -63,7 +63,7 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
     from ..encoders.tokens import single_thread
     from ..processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
-    quiet()
+    quiet_libraries()
     settle_libraries()
     task = task or task_of(run)
     start = Start()

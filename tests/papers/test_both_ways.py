@@ -22,7 +22,7 @@ from debias_nb.papers.tasks.answer_training import Weigher
 from debias_nb.papers.tasks.authors import author_loss
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.course import Course, NamedDraws
-from debias_nb.runs.pair_batches import PairCollator, columns_of, pair_tokens, title_tokens
+from debias_nb.runs.pair_batches import PairCollator, batch_columns, pair_tokens, title_tokens
 from debias_nb.runs.settings import HingeTraining, PairMethod, PairTraining
 from debias_nb.runs.training import base_for, interventions_of, make_loss, regularizer_class
 
@@ -102,7 +102,7 @@ def test_a_regularizer_of_pairs(pair, name):
                        PairTraining(learning_rate=.1, epochs=1, batch_size=len(LEFT)))
     course.begin_epoch(EPOCH)
     batch = PairCollator(tokens)([{"row": row} for row in range(len(LEFT))])
-    check_same(model, (mine, features, torch.tensor(MATCHES)), (theirs, columns_of(batch), batch["label"]))
+    check_same(model, (mine, features, torch.tensor(MATCHES)), (theirs, batch_columns(batch), batch["label"]))
 
 
 def test_the_hinge_of_titles(pair):
@@ -117,7 +117,7 @@ def test_the_hinge_of_titles(pair):
     mine = debias_nb.Hinge(model, margin=.3, hardest=3, temperature=.1)
     features = [model.preprocess(LEFT), model.preprocess(RIGHT)]
     check_same(model, (mine, features, torch.eye(len(LEFT), dtype=torch.bool)),
-               (theirs, columns_of(batch), batch["label"]))
+               (theirs, batch_columns(batch), batch["label"]))
 
 
 OF_AUTHORS = { # name -> the method of a table, and the promised loss with its settings
@@ -153,7 +153,9 @@ def test_scan(tmp_path, profile):
     model = made.cross_encoder(tmp_path / "model", labels=2).train()
     with torch.no_grad():
         last_layer(model).weight.mul_(50)
-    options = {"SCAN": {"variant": "paper", "class_mass": "free"}, "SCAN, ours": {}}
+    printed = {"variant": "paper", "class_mass": "free"}
+    options = {"SCAN (weights by Adam)": {**printed, "optimizer": "adam"}, "SCAN (weights by SGD)": printed,
+               "SCAN, ours": {}}
     for name, settings in options.items():
         scan = methods[name]
         loss = SCAN(model, memory=Memory("ema", scan.alpha), temperature=scan.temperature, **settings)

@@ -6,12 +6,13 @@ import pytest
 
 from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.runs.records import TrainingFailed
-from debias_nb.runs.runner import quiet
+from debias_nb.runs.runner import quiet_libraries
 from dry import dry_runs, dry_steps
 
 
 EXPERIMENTS = {
-    f"{paper}/{one.experiment}": one for paper in papers() for one in all_experiments(paper) if one.profile == "paper"}
+    f"{paper}/{config.experiment}": config for paper in papers() for config in all_experiments(paper)
+    if config.profile == "paper"}
 TAKEN = {} # tables share ways of training: each is tried once
 
 
@@ -26,9 +27,9 @@ def take_steps(run, folder):
 
 def test_every_table_has_a_configuration():
     numbers = {"itvreg": [*range(1, 9), *range(11, 18)], "scan": range(1, 7), "arr": range(1, 4)}
-    for paper, wanted in numbers.items():
-        tables = {table.id for name, one in EXPERIMENTS.items() if name.startswith(paper) for table in one.tables}
-        assert tables >= {f"table{number}" for number in wanted}
+    for paper, table_numbers in numbers.items():
+        tables = {table.id for name, config in EXPERIMENTS.items() if name.startswith(paper) for table in config.tables}
+        assert tables >= {f"table{number}" for number in table_numbers}
     assert {"itvreg/table09", "scan/table07", "arr/table04"} <= EXPERIMENTS.keys(), "cases, without a table of numbers"
 
 
@@ -51,9 +52,10 @@ def expected_terms(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name",
-                         [name for name, one in EXPERIMENTS.items() if any(method.trained for method in one.methods)])
+                         [name for name, config in EXPERIMENTS.items()
+                          if any(method.trained for method in config.methods)])
 def test_three_steps_of_every_kind_of_run(name, tmp_path):
-    quiet()
+    quiet_libraries()
     runs = dry_runs(EXPERIMENTS[name])
     assert {run.method.name for run in runs} == {method.name for method in EXPERIMENTS[name].methods if method.trained}
     for run in runs:
@@ -83,7 +85,7 @@ def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_p
     for loader in (lacking, training_pairs, evaluation_pairs): # what another test has loaded
         loader.cache_clear()
     run = next(run for run in load_experiment(name, "paper").runs() if run.method.name.startswith(method))
-    told = task_of(run).lacks(run)
+    message = task_of(run).lacks(run)
     lacking.cache_clear()
-    for what in missing:
-        assert what in told, told
+    for word in missing:
+        assert word in message, message

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Exit, Option
 
 from ...checks import LARGEST_SEED, ConfigError, RunnerError, check_known, check_whole, quoted
-from ...commands.terminal import REPRODUCTION, Full, Profile, Workers, echo, end, interruptible, project_here
+from ...commands.terminal import REPRODUCTION, Full, ProfileOption, Workers, echo, end, interruptible, project_here
 
 app = typer.Typer()
 
@@ -132,7 +132,7 @@ def _parameters(p: list[str], **options) -> dict[str, object]: # options: None a
 @app.command(rich_help_panel=REPRODUCTION)
 def run(
     name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.")],
-    profile: Profile = "planted",
+    profile: ProfileOption = "planted",
     p: Annotated[list[str] | None, Option(
         "-p", help="Set a parameter of the notebook, name=value (YAML). Repeatable.")] = None,
     seeds: Seeds = None,
@@ -189,7 +189,7 @@ Tables = Annotated[list[str] | None, Argument(
 @app.command(rich_help_panel=REPRODUCTION)
 def batch(
     tables: Tables = None,
-    profile: Profile = "planted",
+    profile: ProfileOption = "planted",
     seeds: Seeds = None,
     fresh: Again = False,
     full: Full = False,

@@ -11,11 +11,12 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import UserError, check_injected, check_known, stoppable
+from ...checks import UserError, check_known, stoppable
 from ...files import project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
-from ...runs.pairing import results_of, run_of
+from ...runs.pairing import record_results, run_of
+from ...runs.parameters import check_injected
 from ...runs.records import Records, Store, committed_store, latest
 
 
@@ -87,7 +88,7 @@ class Study:
         for cell in self.cells:
             place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
-                for row in results_of(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
+                for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)
                     rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
         frame = pd.DataFrame(rows, columns=COLUMNS)

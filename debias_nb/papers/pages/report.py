@@ -166,7 +166,7 @@ def _csv(frame: pd.DataFrame) -> bytes:
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "what_to_do": "diagnosis/WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES",
+    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "facts": "FACTS", "what_to_do": "diagnosis/WHAT_TO_DO",
     "findings": "FINDINGS", **{study: study for study in STUDIES},
     "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
 }

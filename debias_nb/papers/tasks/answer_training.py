@@ -31,7 +31,7 @@ from ...processes import refuse_several
 from ...runs.config import RunConfig
 from ..settings.answers import ScanConfig
 from ...runs.records import TrainingFailed
-from ...runs.pair_batches import rows_of
+from ...runs.pair_batches import batch_rows
 from ...runs.training import BestEpoch, in_stretches, train_with
 from ...losses.scan import Memory, weigh
 from ...losses.scan_effects import diagnose_weights, effective_size, oracle_weights, shuffle_within_classes
@@ -103,7 +103,7 @@ class AnswerCollator:
         self.data = data
 
     def __call__(self, features: list[dict]) -> dict: # features: [{"row": int, …}, …]
-        rows = rows_of(features)
+        rows = batch_rows(features)
         batch = self.data.inputs.batch(rows)
         return batch | {"labels": self.data.labels[rows], "row": rows}
 
