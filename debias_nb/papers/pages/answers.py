@@ -174,6 +174,13 @@ def _detectable_text(mean: Estimate | None) -> str:
     return f"; the detectable difference (80% power) is {stats.detectable(mean):.1f} points"
 
 
+def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
+    "Say what tests can detect; more than the whole scale is no size."
+    ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is"
+            for size in _ends(sizes)[:2]] if len(sizes) else []
+    return " to ".join(dict.fromkeys(ends))
+
+
 def counts(words: pd.Series) -> dict[str, int]:
     "Count the verdicts of differences, a column each."
     return {column: int((words == word).sum()) for word, column in COUNT_COLUMNS.items()}
