@@ -216,7 +216,7 @@ def summarize(
         further = [] if mean is None or mean.next_low != mean.next_low else [mean.next_low, mean.next_high]
         lines[name] = {
             "estimate, points": "not run" if mean is None else bracket(mean), "effect": effect_text(mean),
-            "the paper prints, points": from_to(sizes),
+            "printed difference, points": from_to(sizes),
             "printed size": printed_size(mean, sizes, SLIGHT) if mean and len(sizes) else "",
             "a further test": from_to(pd.Series(further, dtype=float)),
         } | counts(judged_rows.word) | {"difference, points": from_to(judged_rows.difference)}
@@ -224,7 +224,7 @@ def summarize(
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
 
 
-ESTIMATED = ("estimate, points", "effect", "the paper prints, points", "printed size", "a further test")
+ESTIMATED = ("estimate, points", "effect", "printed difference, points", "printed size", "a further test")
 
 
 def folded(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]: # of `summarize`
