@@ -76,16 +76,20 @@ def contradiction(page: str) -> str: # empty where there is none, or nothing to 
     return "" if found[1] in words else f"{found[1]}, and its estimates say {words}"
 
 
+def is_effect(word: str, estimate: str) -> bool:
+    "Whether an interval decides what is said; its ends are rounded."
+    _, low, high = map(number, ROW.search(estimate).groups())
+    is_inside = -1 <= low and high <= 1
+    allowed = {"helps": low >= 0 and high >= 1, "costs": high <= 0 and low <= -1, "open": low <= 0 <= high,
+               "within a point": is_inside and low <= 0 <= high, "a gain below a point": is_inside and low >= 0,
+               "a loss below a point": is_inside and high <= 0}
+    return allowed[word]
+
+
 def test_an_effect_is_that_of_its_interval():
     rows = [row for path in PAGES for rows in tables_of(path.read_text("utf-8")) for row in rows if row.get("effect")]
     assert len(rows) > 25
-    for row in rows:
-        _, low, high = map(number, ROW.search(row["estimate, points"]).groups())
-        is_inside = -1 <= low and high <= 1
-        allowed = {"helps": low >= 0 and high >= 1, "costs": high <= 0 and low <= -1, "open": low <= 0 <= high,
-                   "within a point": is_inside and low <= 0 <= high, "a gain below a point": is_inside and low >= 0,
-                   "a loss below a point": is_inside and high <= 0}
-        assert allowed[row["effect"]], row
+    assert not [row for row in rows if not is_effect(row["effect"], row["estimate, points"])]
 
 
 PAGES = sorted(path for path in REPORTS.glob("*/*.md") if path.parent.name in ("itvreg", "arr", "scan"))
@@ -171,25 +175,15 @@ def test_most_pages_are_compared_with_their_tables():
     assert sum(map(bool, map(contradiction, changed))) >= 9, "another number would be seen"
 
 
-def reading(counts: list[int]) -> str:
-    "Sum up counts as *What to do* says it does."
-    better, worse, slight, unsure = counts
-    if slight >= .75 * sum(counts):
-        return "within a point" if slight == sum(counts) else "mostly within a point"
-    if unsure and better + worse < 2:
-        return "cannot tell"
-    if better and worse or better + worse < .25 * (better + worse + slight):
-        return "depends"
-    return "better" if better else "worse"
-
-
-def test_results_of_what_to_do_are_those_of_their_counts():
+def test_results_of_what_to_do_are_those_of_their_estimates():
     rows = [row for table in tables_of((REPORTS / "diagnosis/WHAT_TO_DO.md").read_text("utf-8")) for row in table
-            if set(COUNTS) <= row.keys()]
-    bold = [(value.strip("*"), row) for row in rows for value in row.values()
-            if re.fullmatch(r"\*\*[a-z ]+\*\*", value)]
-    assert len(bold) > 20
-    assert not [(word, row) for word, row in bold if word != reading([int(row[column]) for column in COUNTS])]
+            if "result" in row]
+    assert len(rows) > 20
+    for row in rows:
+        is_mixed = bool(int(row["better"]) and int(row["worse"]))
+        word = row["result"].strip("*")
+        assert is_mixed == (word == "depends")
+        assert is_mixed or is_effect(word, row["estimate, points"]), row
 
 
 def plain_word(answer: str) -> str:
