@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..costs import Reckoning, taken, two_digits
+from .answers import folded
 from .as_printed import PRINTED_TABLE, key_deviations, title_of
 from .cells import row_name
 from .expected import ExpectedTable, load_expected
@@ -44,7 +45,7 @@ def printed_parts(
     return list(parts)
 
 
-VERDICTS = "*Better*, *worse*, *within a point*, *cannot tell*, *detectable*: [rules](../claims.ipynb#how-we-decided)."
+VERDICTS = "[Rules](../studies/decisions.ipynb)."
 
 
 def show_answer(
@@ -54,9 +55,12 @@ def show_answer(
     comparisons: pd.DataFrame, # of `answers.summarize`
     note: str = "",            # how they are to be read
 ) -> None:
-    "Display the answer of a page, the comparisons behind it, and the paper's claims that rest on the same runs."
-    words = f"{note} {VERDICTS}".strip() if "cannot tell" in comparisons else note
-    show(f"**Answer.** {answer}", comparisons, words, resting_on(results, *studies, of_paper=True))
+    "Display the answer of a page, its estimates, the tests one by one, and the paper's claims on the same runs."
+    is_estimated = "cannot tell" in comparisons
+    estimates, tests = folded(comparisons) if is_estimated else (comparisons, "")
+    words = f"{note} {VERDICTS}".strip() if is_estimated else note
+    fold = ('<details markdown="1"><summary>Tests one by one</summary>\n', tests, "</details>") if is_estimated else ()
+    show(f"**Answer.** {answer}", estimates, words, *fold, resting_on(results, *studies, of_paper=True))
 
 
 Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name here, or names

@@ -46,7 +46,7 @@ def papers() -> list[str]:
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
            "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
            "complete", "value",
-           "resampled", "made", "clean", "record"]
+           "resampled", "made", "clean", "training_data", "base_encoder", "test_data", "record"]
 
 
 def only(
@@ -89,7 +89,7 @@ class Study:
             place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
                 for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
-                    run = run_of(self.records_by_id[i], row["value"], row["resampled"])
+                    run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)
                     rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
         frame = pd.DataFrame(rows, columns=COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
