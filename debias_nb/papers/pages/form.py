@@ -70,10 +70,11 @@ def _printed(table: ExpectedTable) -> pd.DataFrame: # side, method, test, value,
 
 
 def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
-    "List the runs of a table as cells of ours."
+    "List the runs of a table as cells of ours, and how many steps they took, where records say so."
     rows = main(runs)
-    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[
-        ["side", "method", "test", "value", "digits"]]
+    rows = rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))
+    steps = rows.assign(test=rows.test.str.rpartition(" ")[0] + " steps", value=rows.steps, digits=0)
+    return pd.concat([rows, steps.dropna(subset="value")])[["side", "method", "test", "value", "digits"]]
 
 
 def side_by_side(

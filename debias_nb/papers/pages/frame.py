@@ -44,7 +44,7 @@ def papers() -> list[str]:
 
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
            "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
-           "complete", "value",
+           "complete", "value", "steps",
            "resampled", "made", "clean", "record"]
 
 
@@ -89,10 +89,12 @@ class Study:
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
                 for row in results_of(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"])
-                    rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
+                    extra = self.records_by_id[i]["extra"]
+                    about = dict(further=metric != cell.metric, record=i, steps=extra.get("steps"))
+                    rows.append(place | run._asdict() | row | about)
         frame = pd.DataFrame(rows, columns=COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
-                             | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
+                             | dict.fromkeys(["strength", "rate", "epochs", "share", "steps"], float))
         if self.own: # records of this machine may be paired whatever the state of the tree
             frame["clean"] = True
         frame.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that
