@@ -72,7 +72,7 @@ else
 	$(INSTALL) setuptools
 	$(INSTALL) --editable '.[repro,dev,minilm]'
 endif
-	$(BIN)/python tools/lab.py # JupyterLab changes nothing in a notebook that is read
+	mkdir -p $(VENV)/etc/jupyter && cp tools/jupyter_server_config.json $(VENV)/etc/jupyter # notebooks are saved as nbdev_clean leaves them
 	touch $@
 
 $(VENV)/.stamp-%: $(VENV)/.stamp # what an extra of pyproject.toml adds
@@ -124,9 +124,9 @@ test-leaf-diagnosis test-leaf-papers: test-leaf-%: $(VENV)/.stamp | .cache
 
 # The library's tests in an environment of their own, with no notebook stack. For each Python and for the lowest versions:
 #   make test-library LIBRARY_PYTHON=3.13
-#   make test-library LIBRARY_PYTHON=3.10 RESOLUTION=lowest-direct
+#   make test-library LIBRARY_PYTHON=3.11 RESOLUTION=lowest-direct
 # UV_TORCH_BACKEND=cpu takes the CPU build of torch where uv reaches PyTorch's own index.
-LIBRARY_PYTHON ?= 3.10
+LIBRARY_PYTHON ?= 3.11
 RESOLUTION ?= highest
 UV ?= $(BIN)/uv
 LIBRARY_VENV = $(CACHE)/library/$(notdir $(LIBRARY_PYTHON))-$(RESOLUTION)
@@ -137,10 +137,10 @@ $(LIBRARY_VENV)/.stamp: pyproject.toml
 	$(UV) pip install --quiet --python $(@D) --resolution $(RESOLUTION) --group library-tests --editable .
 	touch $@
 
-test-library: $(LIBRARY_VENV)/.stamp ## test the library alone, without a notebook stack (LIBRARY_PYTHON=3.10 RESOLUTION=highest)
+test-library: $(LIBRARY_VENV)/.stamp ## test the library alone, without a notebook stack (LIBRARY_PYTHON=3.11 RESOLUTION=highest)
 	OMP_NUM_THREADS=1 $(LIBRARY_VENV)/bin/python -m pytest -m "library and not slow" -p no:cacheprovider
 
-test-lower: $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp-lock) ## test the library with the lowest versions that it supports
+test-lower: $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp) ## test the library with the lowest versions that it supports
 	$(MAKE) --no-print-directory test-library RESOLUTION=lowest-direct
 
 $(CACHE)/nbdev3/.stamp:
@@ -155,11 +155,11 @@ test-nbdev3: $(VENV)/.stamp $(CACHE)/nbdev3/.stamp ## export with nbdev 3 in a c
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
 
-lock: $(VENV)/.stamp-lock ## pin every package of an installation with its hashes, and list the licences
+lock: $(VENV)/.stamp ## pin every package of an installation with its hashes, and list the licences
 	$(BIN)/python tools/lock.py
 	$(BIN)/python tools/licences.py
 
-dist: $(VENV)/.stamp-lock $(VENV)/.stamp-release ## build sdist and wheel of what is committed, check them, and diagnose with each in an empty environment
+dist: $(VENV)/.stamp-release ## build sdist and wheel of what is committed, check them, and diagnose with each in an empty environment
 	$(BIN)/python tools/dist.py
 
 # Another builder of mkdocs.yml is a command that takes its path: make docs BUILDER='zensical build --strict --config-file'

@@ -233,9 +233,9 @@ def run(file: str, about: str, measure, repeats: int, further: dict | None = Non
     options = asked(about, repeats, further or {}, argv)
     load = begin()
     from debias_nb.encoders.tokens import single_thread
-    from debias_nb.runs.origin import environment
-    from debias_nb.runs.runner import quiet, settle_libraries
-    quiet()
+    from debias_nb.runs.origin import run_environment
+    from debias_nb.runs.runner import quiet_libraries, settle_libraries
+    quiet_libraries()
     settle_libraries()
     with single_thread(THREADS):
         settings, results = measure(options)
@@ -249,7 +249,7 @@ def run(file: str, about: str, measure, repeats: int, further: dict | None = Non
         "omp": {name: os.environ.get(name) for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")},
         "settings": {"repeats": options.repeats} | settings,
         **results,
-        "environment": environment(),
+        "environment": run_environment(),
     }
     print(f"medians over {options.repeats} rounds [quartiles]")
     if record["warning"]:

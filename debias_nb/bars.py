@@ -6,7 +6,7 @@ from tqdm.auto import tqdm
 PATIENCE = 2 # seconds before a bar is written to what is no terminal, such as the log of a build
 
 
-def is_shown(progress: bool | None) -> bool: # None: where standard error is a terminal
+def is_bar_shown(progress: bool | None) -> bool: # None: where standard error is a terminal
     "Decide whether bars are shown."
     return sys.stderr.isatty() if progress is None else progress
 

@@ -1,11 +1,9 @@
 """Errors and checks: a wrong value gets one sentence that names it, and its nearest neighbor where it is a name."""
 import difflib
-import inspect
 import os
 import re
 import reprlib
 from contextlib import contextmanager
-from functools import wraps
 from numbers import Integral, Real
 
 
@@ -89,37 +87,6 @@ def check_known(kind: str, name, names, error: type[Exception] = ValueError) -> 
         raise error(f"no {kind} {quoted(name)}{nearest(str(name), names)}")
 
 
-INJECTED = "# Parameters\n" # how papermill begins the cell that it adds below that of the parameters
-
-
-def check_injected() -> None:
-    """Refuse a parameter that papermill has set here, and that no cell declares as `name: type = value`.
-
-    Papermill by itself mentions such a name in a warning, and runs the notebook as if nothing had been said. Raises
-    `RunnerError` with the nearest name; outside of a notebook nothing is checked."""
-    import __main__
-    cells = getattr(__main__, "In", [])
-    parameter_cells = [cell for cell in cells if cell.startswith(INJECTED)]
-    if not parameter_cells:
-        return
-    import ast
-    declared = [line.target.id for cell in cells for line in _lines(cell) if isinstance(line, ast.AnnAssign)
-                and isinstance(line.target, ast.Name)]
-    names = [target.id for line in _lines(parameter_cells[-1]) if isinstance(line, ast.Assign)
-             for target in line.targets if isinstance(target, ast.Name)]
-    for name in names:
-        check_known("parameter called", name, declared, RunnerError)
-
-
-def _lines(cell: str) -> list:
-    "Parse the statements of a cell; none where it is no plain Python."
-    import ast
-    try:
-        return ast.parse(cell).body
-    except SyntaxError:
-        return []
-
-
 BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
 
 
@@ -200,21 +167,6 @@ def check_features(
         if labels.is_floating_point() or labels.min() < 0:
             got = f"{labels.dtype} from {float(labels.min()):g} on"
             raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
-
-
-def explain_call(kind: type) -> None:
-    "Let a class name its settings where its arguments do not fit."
-    init = kind.__init__
-    settings = ", ".join(inspect.signature(kind).parameters)
-
-    @wraps(init)
-    def checked_init(*args, **keywords):
-        try:
-            init(*args, **keywords)
-        except TypeError as e:
-            raise TypeError(f"{e}; give settings by name: {settings}") from None
-
-    kind.__init__ = checked_init
 
 
 EXIT_INTERRUPTED = 130 # exit code, as a shell has it for a program that Ctrl-C has ended

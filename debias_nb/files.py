@@ -256,7 +256,7 @@ class Settings(Strict):
 UNSAID = {"finished", "failed", "dict", "list", "float"}
 
 
-def in_words(mistake: ErrorDetails) -> str:
+def describe_mistake(mistake: ErrorDetails) -> str:
     "Explain a mistake, beginning with the field; a long value is cut."
     place = ".".join(str(part) for part in mistake["loc"] if part not in UNSAID) # e.g. `methods.0.name`
     message = mistake["msg"].removeprefix("Value error, ")
@@ -269,7 +269,7 @@ def in_words(mistake: ErrorDetails) -> str:
 
 def explain(error: ValidationError, source: str) -> str:
     "Explain a pydantic error in the words of whoever wrote the file."
-    return "\n".join(dict.fromkeys(f"{source}: {in_words(mistake)}" for mistake in error.errors()))
+    return "\n".join(dict.fromkeys(f"{source}: {describe_mistake(mistake)}" for mistake in error.errors()))
 
 
 def load_config(

@@ -1,6 +1,7 @@
 "What the notebooks of papers define, without running them, and runs for made-up records."
 import ast
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,12 @@ from debias_nb.runs.settings import MethodConfig
 PAPERS = Path(__file__).resolve().parents[1] / "nbs/papers"
 
 
+def python_of(cell):
+    "The Python of a cell, without the commands of IPython; empty for one of Markdown."
+    source = "".join(cell["source"])
+    return "" if source.startswith("%%") else re.sub(r"(?m)^%.*$", "", source)
+
+
 def is_definition(statement):
     "An import, a function, or a constant."
     if isinstance(statement, ast.Assign):
@@ -23,25 +30,25 @@ def is_definition(statement):
 def defined_in(name):
     "Functions and constants of a notebook, `itvreg/table09`."
     cells = json.loads((PAPERS / f"{name}.ipynb").read_text("utf-8"))["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    kept = [statement for statement in ast.parse(code).body if is_definition(statement)]
-    found = {}
-    exec(compile(ast.Module(kept, []), name, "exec"), found)
-    return SimpleNamespace(**found)
+    code = "\n".join(python_of(cell) for cell in cells if cell["cell_type"] == "code")
+    statements = [statement for statement in ast.parse(code).body if is_definition(statement)]
+    names = {}
+    exec(compile(ast.Module(statements, []), name, "exec"), names)
+    return SimpleNamespace(**names)
 
 
 # by task
 TRAININGS = {"pairs": {}, "answers": {"loss": "cross-entropy"}, "authors": {"loss": "authors", "temperature": .1}}
 
 
-def a_run(method="Finetuned", corpus="real", encoder="encoder", trained=True, seed=0, world=None, **more):
+def a_run(method="Finetuned", corpus="real", encoder="encoder", is_trained=True, seed=0, world=None, **changes):
     "The configuration of a made-up run; `world` is the seed of a planted one."
     data = PairsCorpus(name=corpus) if isinstance(corpus, str) else corpus
     if world is not None:
         data = AnswersCorpus(name="answers", task="answers", label="planted",
                              world=AnswersWorldConfig(name="answers", seed=world))
-    own = dict(corpus=data, training=TRAININGS[data.task] | {"learning_rate": .1, "epochs": 1, "batch_size": 8})
+    parts = dict(corpus=data, training=TRAININGS[data.task] | {"learning_rate": .1, "epochs": 1, "batch_size": 8})
     return RunConfig(
         paper="itvreg", experiment="made_up", profile="small", encoder=EncoderConfig(name=encoder, kind="static"),
-        method=MethodConfig(name=method, trained=trained), evaluate=["test"], seed=seed,
-        **(own if trained else {"eval_corpus": data}) | more)
+        method=MethodConfig(name=method, trained=is_trained), evaluate=["test"], seed=seed,
+        **(parts if is_trained else {"eval_corpus": data}) | changes)

@@ -1,7 +1,5 @@
 "What holds for all tests."
-import contextlib
 import gc
-import os
 import sys
 from importlib import metadata
 
@@ -9,20 +7,23 @@ import pytest
 from packaging.version import Version
 from hypothesis import settings
 
-# What runs with every Python and with the lowest versions, in an environment without a notebook stack: -m library.
-LIBRARY = """
-answers arr author_losses authorship compare compare_losses diagnose encoders file_forms interventions itvreg metrics
-names own_cases qa ranking registry regularized retrieval scan scan_training small_numbers stats titles trainer worlds
-""".split()
+LEAVES = ("library", "diagnosis", "papers") # folders of tests: of the trunk, and of each leaf
+# What runs with every Python and with the lowest versions, in an environment without a notebook stack, -m library: the
+# tests of the trunk and of the diagnosis, and of the papers' leaf those of what reads and makes data.
+EVERYWHERE = ("library", "diagnosis")
+EXCEPTIONS = {"own_pairs": "reads its notebook with nbformat"} # file of tests -> why it is none of them
+OF_DATA = "answers authorship names qa retrieval small_numbers titles worlds".split()
 
 
-APART = ("library", "diagnosis", "papers") # folders of tests: of the trunk, and of each leaf
+def is_library(path) -> bool:
+    name = path.stem.removeprefix("test_")
+    return name in OF_DATA or path.parent.name in EVERYWHERE and name not in EXCEPTIONS
 
 
 def pytest_ignore_collect(collection_path, config):
     "With `-m library`, files of the companion are not even imported: they need packages that are not there."
     if config.option.markexpr.startswith("library") and collection_path.suffix == ".py":
-        return collection_path.stem.removeprefix("test_") not in LIBRARY or None
+        return not is_library(collection_path) or None
 
 
 # What older versions of others do in another way, as plain losses show too: below a version of a package, with the
@@ -43,29 +44,16 @@ OLDER = [
 
 
 def pytest_collection_modifyitems(items):
-    found = {package: Version(metadata.version(package)) for package, *_ in OLDER}
-    older = [one for one in OLDER if found[one[0]] < Version(one[1])]
+    versions = {package: Version(metadata.version(package)) for package, *_ in OLDER}
+    older = [rule for rule in OLDER if versions[rule[0]] < Version(rule[1])]
     for item in items:
-        if item.path.parent.name in APART:
+        if item.path.parent.name in LEAVES:
             item.add_marker("apart")
-        if item.path.stem.removeprefix("test_") in LIBRARY:
+        if is_library(item.path):
             item.add_marker("library")
-        for package, _, why, tests in older:
+        for package, _, reason, tests in older:
             if item.name in tests or item.name.partition("[")[0] in tests:
-                item.add_marker(pytest.mark.skip(reason=f"{package} {found[package]} {why}"))
-
-
-if sys.version_info < (3, 11):
-    @contextlib.contextmanager
-    def chdir(folder):
-        before = os.getcwd()
-        os.chdir(folder)
-        try:
-            yield
-        finally:
-            os.chdir(before)
-
-    contextlib.chdir = chdir
+                item.add_marker(pytest.mark.skip(reason=f"{package} {versions[package]} {reason}"))
 
 
 settings.register_profile("no deadline", deadline=None) # a busy machine is no failure

@@ -1,4 +1,4 @@
-"One epoch of a run on a stand-in of its encoder and a few planted texts: whether its settings fit together."
+"A few steps of a run with a random encoder of its width on planted texts: whether its settings fit together."
 from unittest import mock
 
 import numpy as np
@@ -9,28 +9,40 @@ from debias_nb.papers.settings.answers import AnswersCorpus
 from debias_nb.papers.settings.authors import AuthorsCorpus
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.papers.settings.titles import TitlesCorpus
+from debias_nb.encoders import planted
 from debias_nb.papers.tasks import answers
 from debias_nb.runs.runner import task_of
 
 SMALL_WORLD = {"types": 12, "unseen_types": 4}
-PAIRS = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)
-ANSWERS = AnswersWorldConfig(name="answers", questions=4, tests=2)
-AUTHORS = AuthorsWorldConfig(name="authors", authors=8, test_authors=2, texts=2, tokens=20)
-CORPORA = {
-    "pairs": PairsCorpus(name="catalogue", world=PAIRS, holdout=.5),
-    "titles": TitlesCorpus(name="catalogue", task="titles", world=PAIRS),
-    "answers": AnswersCorpus(name="answers", task="answers", world=ANSWERS),
-    "authors": AuthorsCorpus(name="authors", task="authors", world=AUTHORS)}
+WIDTH = 768 # of all encoders that the papers name
 
 
-def stand_in(encoder):
-    "A small planted encoder of the same kind, and of the same length where it can be."
+def corpus_of(task, rows):
+    "Planted texts for so many rows of training, or a few more."
+    pairs = {**SMALL_WORLD, "negatives": 1, "queries": 20, "items": 60}
+    if task == "pairs":
+        return PairsCorpus(name="catalogue", world=WorldConfig(**pairs, train_pairs=rows), holdout=.5)
+    if task == "titles":
+        return TitlesCorpus(name="catalogue", task="titles", world=WorldConfig(**pairs, train_pairs=rows))
+    if task == "answers":
+        return AnswersCorpus(name="answers", task="answers", world=answers_for(rows))
+    return AuthorsCorpus(name="authors", task="authors", world=AuthorsWorldConfig(
+        name="authors", authors=rows, test_authors=2, texts=2, tokens=10))
+
+
+def answers_for(rows):
+    return AnswersWorldConfig(name="answers", questions=-(-rows // 6), tests=2)
+
+
+def stand_in(encoder, width=None):
+    "A small planted encoder of the same kind, and of the same length where it can be; of a width, if one is given."
     if encoder.kind == "alignment":
         return EncoderConfig(name="learned", kind="alignment", max_length=encoder.max_length, units=8, embedding=8)
     is_static = encoder.kind == "static"
-    pretrain = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
+    pretrain = PretrainConfig(
+        steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600, seed=width or 0)
     return EncoderConfig(
-        name="tiny-static" if is_static else "tiny", kind=encoder.kind, pretrain=pretrain,
+        name="tiny-static" if is_static else "tiny", kind=encoder.kind, pretrain=pretrain, dtype=encoder.dtype,
         max_length=encoder.max_length if is_static else min(encoder.max_length, 64), # its positions
         world=WorldConfig(**SMALL_WORLD, broad_pairs=100))
 
@@ -44,8 +56,8 @@ def dry_runs(experiment):
     return list(kinds.values())
 
 
-def small(run):
-    "A run on few texts, with a stand-in, for an epoch a stage, without a choice of settings."
+def small(run, steps):
+    "A run on planted texts for a few steps, with a random encoder of its width, without a choice of settings."
     changes = {"epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()}
     changes = {name: value for name, value in changes.items() if name in type(run.training).model_fields}
     method = run.method
@@ -54,17 +66,25 @@ def small(run):
     if getattr(method, "authors", None):
         method = method.model_copy(update={"authors": method.authors.model_copy(update={"epochs": None})})
     return run.model_copy(update={
-        "encoder": stand_in(run.encoder), "corpus": CORPORA[run.task], "method": method, "measure": (),
-        "training": run.training.model_copy(update=changes)})
+        "encoder": stand_in(run.encoder, WIDTH), "corpus": corpus_of(run.task, steps * run.training.batch_size),
+        "method": method, "measure": (), "training": run.training.model_copy(update=changes)})
 
 
-def dry_step(run):
-    """The terms of the loss in the first step of the last stage.
+def dry_steps(run, folder, steps=3):
+    """The terms of the loss in the first steps of the last stage; the model is saved in `folder`, and loaded.
 
-    Raises what a real run would, and for a term that is not finite."""
-    first_stage = planted_answers(ANSWERS, "train")
-    with mock.patch.object(answers, "load_answers", lambda name, part, **how: first_stage):
-        curve = task_of(run).train(small(run)).curve
-    terms = {name: values[0] for name, values in curve.items() if name != "step"}
-    assert np.isfinite(list(terms.values())).all(), terms
-    return terms
+    The encoder has the paper's width; batch, rate and optimizer are the run's. Raises what a real run would, and for a
+    term that is not finite."""
+    first_stage = planted_answers(answers_for(run.training.batch_size), "train")
+    dry = small(run, steps)
+    task = task_of(run)
+    with (mock.patch.object(answers, "load_answers", lambda name, part, **how: first_stage),
+          mock.patch.object(planted, "PLANTED_WIDTH", WIDTH)):
+        trained = task.train(dry)
+        task.save(trained.model, folder)
+        loaded = task.load_saved(dry, folder)
+    weights, again = trained.model.state_dict(), loaded.state_dict()
+    assert weights.keys() == again.keys() and all(weights[name].equal(again[name].to(weights[name])) for name in again)
+    terms = {name: values for name, values in trained.curve.items() if name != "step"}
+    assert all(np.isfinite(values).all() for values in terms.values()), terms
+    return {name: values[0] for name, values in terms.items()}

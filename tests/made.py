@@ -125,14 +125,14 @@ def experiment(methods=("Base", "Finetuned", "ITVReg"), seeds=(0, 1), **training
         encoders=[STATIC], methods=METHODS, blocks=[block])
 
 
-def numbered(seed, **own):
+def record_with(seed, **changes):
     "The record of a failed run, the same each time: small, and of the seed that is asked for."
     run = experiment(["Finetuned"], [seed]).runs()[0]
     return {
         "schema": 1, "id": run.id, "status": "failed", "config": run.model_dump(mode="json"), "seed": seed,
         "started": "2026-01-31T12:00:00+00:00", "finished": "2026-01-31T12:00:00+00:00", "seconds": 1.,
         "environment": {"commit": None, "dirty": None}, "metrics": {}, "extra": {},
-        "error": "", "step": None} | own
+        "error": "", "step": None} | changes
 
 
 def shrunk(config: str) -> str:
@@ -184,8 +184,8 @@ def read_page(text):
 def read_card(text):
     "What stands in a card where styles and drawings are stripped, as of stored outputs; its rules are for cards alone."
     style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
-    selectors = [one.strip() for some in re.findall(r"([^{}]+)\{", style) for one in some.split(",")]
-    assert {one for one in selectors if not re.search(r"(^|\] )\.dnb( |$)", one)} <= {
+    selectors = [selector.strip() for rule in re.findall(r"([^{}]+)\{", style) for selector in rule.split(",")]
+    assert {selector for selector in selectors if not re.search(r"(^|\] )\.dnb( |$)", selector)} <= {
         "@media (prefers-color-scheme: dark)"}
     assert not any(re.sub("<[^>]*>", "", drawing).strip() for drawing in re.findall("<svg.*?</svg>", text, re.DOTALL))
     return " ".join(re.sub("<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL).split())
@@ -201,19 +201,19 @@ def some_pairs(n=120, seed=0):
 
     left = texts()
     label = np.arange(n) % 3 == 0
-    right = [one if same else other for one, other, same in zip(left, texts(), label)]
+    right = [match if is_match else no_match for match, no_match, is_match in zip(left, texts(), label)]
     return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
 
 
-def result(method, seed, test, metric, value, resampled, part="all"):
+def result(method, seed, test, metric, value, resamples, part="all"):
     "A row of the results of a comparison."
-    about = {"method": method, "seed": seed, "test": test, "part": part, "metric": metric, "value": value}
-    return about | {"resampled": np.asarray(resampled), "one score": False}
+    fields = {"method": method, "seed": seed, "test": test, "part": part, "metric": metric, "value": value}
+    return fields | {"resampled": np.asarray(resamples), "one score": False}
 
 
-def invented(run, metrics, **details):
+def record_of(run, metrics, **details):
     "A record of a run that nobody made."
-    about = {
+    fields = {
         "data": {"train": {"fingerprint": "ab" * 32}}, "encoder": {"name": run.encoder.name, "fingerprint": "cd" * 32},
         "start": Start(), "device": "cpu", "dtype": "fp32", "peak_memory": 1, "curve": {}}
-    return make_record(run, metrics, **(about | details))
+    return make_record(run, metrics, **(fields | details))

@@ -30,8 +30,8 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     return diagnose(base, tuned, train, frames, seed=seed)
 
 
-def alarms(found) -> list[str]:
+def alarms(diagnosis) -> list[str]:
     "What a diagnosis warns of."
-    harmed = found.verdicts[found.verdicts.decides & (found.verdicts.verdict == "worse")].test
-    short = found.shortcuts[found.shortcuts.shortcut].test
-    return [f"worse on {name}" for name in harmed] + [f"shortcut on {name}" for name in short]
+    losers = diagnosis.verdicts[diagnosis.verdicts.decides & (diagnosis.verdicts.verdict == "worse")].test
+    short = diagnosis.shortcuts[diagnosis.shortcuts.shortcut].test
+    return [f"worse on {name}" for name in losers] + [f"shortcut on {name}" for name in short]

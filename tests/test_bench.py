@@ -52,17 +52,17 @@ def test_a_bench_says_what_it_measured(one_round, command):
     script, *options = command.split(" ", 2)
     out = io.StringIO()
     with (patch.dict(os.environ), patch.object(sys, "argv", [f"{script}.py", "--quick", *options]),
-          contextlib.redirect_stdout(out), single_thread(), pytest.raises(SystemExit) as stopped):
+          contextlib.redirect_stdout(out), single_thread(), pytest.raises(SystemExit) as exit_error):
         runpy.run_path(str(BENCH / f"{script}.py"), run_name="__main__")
-    printed = out.getvalue()
-    assert stopped.value.code == 0, printed
-    record = json.loads(printed.splitlines()[-1])
+    text = out.getvalue()
+    assert exit_error.value.code == 0, text
+    record = json.loads(text.splitlines()[-1])
     assert record["bench"] == script and record["threads"] == 1 and record["settings"]["repeats"] == 2
-    assert (record["warning"] is None) == ("WARNING" not in printed)
+    assert (record["warning"] is None) == ("WARNING" not in text)
     [result] = record["encoders"].values()
     assert set(result["variants"]) == set(VARIANTS[command])
     for name, figures in result["variants"].items():
-        assert name in printed
+        assert name in text
         first = next(iter(figures.values())) # the time
         assert all(math.isfinite(number) and number > 0 for number in numbers(first) + numbers(figures["ratio"]))
     assert result["variants"][VARIANTS[command][0]]["ratio"] == NO_SPREAD
@@ -88,15 +88,15 @@ def run_here(command: list[str], folder: str) -> dict:
     "Run `python -c PROGRAM ...` here, where torch is loaded; `commands.usage` above says what a process takes."
     _, option, program, *arguments = command
     assert option == "-c"
-    heard = signal.getsignal(signal.SIGINT) # by tests
+    handler = signal.getsignal(signal.SIGINT) # by tests
     with contextlib.chdir(folder), patch.object(sys, "argv",
                                                 ["-c", *arguments]), contextlib.redirect_stdout(io.StringIO()):
         try:
             exec(program, {"__name__": "__main__"})
-        except SystemExit as ended:
-            assert not ended.code, command
+        except SystemExit as exit_error:
+            assert not exit_error.code, command
         finally:
-            signal.signal(signal.SIGINT, heard)
+            signal.signal(signal.SIGINT, handler)
     return {"seconds": 1., "peak_gb": .1}
 
 
@@ -105,8 +105,8 @@ def test_whole_commands_run_beside_their_yardsticks(one_round, capsys, monkeypat
     monkeypatch.setattr(commands, "usage", run_here)
     assert commands.run(commands.__file__, "", commands.measure, 1, commands.SIZES, ["--quick"]) == 0
     record = json.loads(capsys.readouterr().out.splitlines()[-1])
-    own = {"demo": commands.DEMO, "diagnose": commands.DIAGNOSIS, "retrieval": commands.DIAGNOSIS}
-    for variants, ours in ((record[part].get("200", record[part]), name) for part, name in own.items()):
+    commands_of = {"demo": commands.DEMO, "diagnose": commands.DIAGNOSIS, "retrieval": commands.DIAGNOSIS}
+    for variants, ours in ((record[part].get("200", record[part]), name) for part, name in commands_of.items()):
         assert variants[ours]["ratio"]["median"] > 0
         assert NO_SPREAD in [variant["ratio"] for variant in variants.values()]
 
@@ -120,10 +120,10 @@ def in_history(commit: str) -> bool:
 def test_a_record_whose_commit_is_lost_is_named_on_the_page_and_no_other():
     commits = {file.stem: json.loads(file.read_text("utf-8"))["environment"]["commit"] for file in BENCH.glob("*.json")}
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "reports/SPEED.md").read_text("utf-8").splitlines()]
-    shown = {row[0]: row[1] for row in rows if row[0] in commits}
-    assert shown.keys() == commits.keys()
+    rows_shown = {row[0]: row[1] for row in rows if row[0] in commits}
+    assert rows_shown.keys() == commits.keys()
     assert {name for name, commit in commits.items() if not in_history(commit)} == {
-        name for name, commit in shown.items() if "not in the history" in commit}
+        name for name, commit in rows_shown.items() if "not in the history" in commit}
 
 
 # ---- what they have in common
@@ -147,10 +147,10 @@ def test_ratios_are_taken_inside_a_round():
         past_rounds = (len(calls) - 1) // len(names)
         return {"ms": 10**past_rounds * (1. if name == "plain" else 2.)}
 
-    found = common.compare(names, once, "plain", 3)
+    comparison = common.compare(names, once, "plain", 3)
     rounds = [calls[start:start + 3] for start in range(0, len(calls), 3)]
     assert len(rounds) == 4 and len({turn[0] for turn in rounds}) == 3, "each begins with another one"
-    assert {name: figures["ratio"]["median"] for name, figures in found.items()} == {"plain": 1., "a": 2., "b": 2.}
-    assert found["plain"]["ms"]["median"] == 100.
+    assert {name: figures["ratio"]["median"] for name, figures in comparison.items()} == {"plain": 1., "a": 2., "b": 2.}
+    assert comparison["plain"]["ms"]["median"] == 100.
 
 

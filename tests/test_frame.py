@@ -1,5 +1,6 @@
 """The files around the library agree with each other, and the tools that keep it whole find what is wrong."""
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -34,15 +35,15 @@ INI = settings(ROOT)
 PAPERS = [path for path in notebooks(ROOT) if is_of_paper(path)]
 
 
-def required(lines):
+def read_pins(lines):
     "The versions that each name may have."
-    found = {}
+    versions = {}
     for line in lines:
         requirement = Requirement(line)
         name = canonicalize_name(requirement.name)
-        assert name not in found, f"{name} is named twice"
-        found[name] = requirement.specifier
-    return found
+        assert name not in versions, f"{name} is named twice"
+        versions[name] = requirement.specifier
+    return versions
 
 
 def as_text(versions):
@@ -51,13 +52,13 @@ def as_text(versions):
 
 def pins():
     lines = read("requirements/constraints.txt").splitlines()
-    return required(line for line in lines if line and line[0] != "#")
+    return read_pins(line for line in lines if line and line[0] != "#")
 
 
 def with_extras(*extras):
     "What the project requires, with some of its extras."
     lines = [line for extra in extras for line in EXTRAS[extra]]
-    return required(PROJECT["dependencies"] + lines)
+    return read_pins(PROJECT["dependencies"] + lines)
 
 
 def test_every_direct_dependency_has_one_pin_inside_its_range():
@@ -74,8 +75,8 @@ LOCKS = ("requirements/common.lock", "requirements/cpu.lock", "requirements/cuda
 
 def test_the_locks_hold_what_is_pinned_and_name_no_host():
     lock, cpu, cuda = (locking.parsed(read(name)) for name in LOCKS)
-    installed, locked, exact = with_extras("repro", "dev", "minilm"), lock | cuda, as_text(pins())
-    assert {name: f"=={locked[name][0]}" for name in installed} == {name: exact[name] for name in installed}
+    pinned_names, locks, exact = with_extras("repro", "dev", "minilm"), lock | cuda, as_text(pins())
+    assert {name: f"=={locks[name][0]}" for name in pinned_names} == {name: exact[name] for name in pinned_names}
     assert cpu.keys() == {"torch"} and cpu["torch"][0].partition("+")[0] == cuda["torch"][0]
     assert not lock.keys() & cuda.keys()
     for packages in (lock, cpu, cuda):
@@ -83,14 +84,9 @@ def test_the_locks_hold_what_is_pinned_and_name_no_host():
     assert not any("://" in read(name) for name in LOCKS)
 
 
-def test_environment_repeats_the_pins():
-    env = read_yaml("environment.yml")
-    pip = next(entry["pip"] for entry in env["dependencies"] if isinstance(entry, dict))
-    editable = [line for line in pip if line.startswith("-e ")]
-    assert as_text(required(line for line in pip if line not in editable)) == as_text(pins())
-    assert len(editable) == 1
-    assert set(re.fullmatch(r"-e \.\[(.*)\]", editable[0])[1].split(",")) == set(EXTRAS)
-    assert "python=3.11" in env["dependencies"] and "PYTHON ?= python3.11" in read("Makefile"), "what the locks are for"
+def test_the_environments_have_one_python():
+    assert "python=3.11" in read_yaml("environment.yml")["dependencies"]
+    assert "PYTHON ?= python3.11" in read("Makefile"), "what the locks are for"
     assert PROJECT["requires-python"] == f">={INI['min_python']}"
 
 
@@ -104,6 +100,11 @@ def test_one_version_and_one_description():
             == cff["url"])
     assert PROJECT["license"] == cff["license"] == "Apache-2.0"
     assert INI.getboolean("update_pyproject") is False, "an export would rewrite pyproject.toml"
+    meta = json.loads(read("codemeta.json"))
+    assert (meta["version"], meta["description"]) == (version, PROJECT["description"])
+    assert (meta["codeRepository"], meta["softwareHelp"]) == (cff["repository-code"], cff["url"])
+    assert [(paper["name"], paper["url"]) for paper in meta["referencePublication"]] == [
+        (paper["title"], paper["url"]) for paper in cff["references"][:3]]
 
 
 REPORT_IMPORTS = r"""
@@ -119,26 +120,26 @@ print('\n', *sorted(set(sys.modules) - before))
 
 def imported_by(code):
     "What a fresh Python has imported after `code`, beyond what it starts with."
-    done = subprocess.run([sys.executable, "-c", REPORT_IMPORTS, code], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return set(done.stdout.splitlines()[-1].split())
+    process = subprocess.run([sys.executable, "-c", REPORT_IMPORTS, code], capture_output=True, text=True, cwd=ROOT)
+    assert process.returncode == 0, process.stderr
+    return set(process.stdout.splitlines()[-1].split())
 
 
 def test_help_needs_no_heavy_import():
-    alone = {name.partition(".")[0] for name in imported_by("import debias_nb")}
-    assert alone - set(sys.stdlib_module_names) == {"debias_nb"}
-    found = imported_by("from debias_nb.commands.cli import app; app(['--help'])")
-    assert "debias_nb.commands.cli" in found
-    assert not found & {
+    library_imports = {name.partition(".")[0] for name in imported_by("import debias_nb")}
+    assert library_imports - set(sys.stdlib_module_names) == {"debias_nb", "lazy_loader"}
+    help_imports = imported_by("from debias_nb.commands.cli import app; app(['--help'])")
+    assert "debias_nb.commands.cli" in help_imports
+    assert not help_imports & {
         "torch", "transformers", "sentence_transformers", "datasets", "matplotlib", "sklearn", "fastcore"}
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.relative_to(ROOT / "nbs").as_posix())
 def test_paper_notebook_has_one_parameters_cell_and_is_left_to_papermill(path):
     nb = nbformat.read(path, as_version=4)
-    tagged = [cell for cell in nb.cells if "parameters" in cell.metadata.get("tags", [])]
-    assert [cell.cell_type for cell in tagged] == ["code"]
-    for line in ast.parse(tagged[0].source).body:
+    parameter_cells = [cell for cell in nb.cells if "parameters" in cell.metadata.get("tags", [])]
+    assert [cell.cell_type for cell in parameter_cells] == ["code"]
+    for line in ast.parse(parameter_cells[0].source).body:
         assert isinstance(line, ast.AnnAssign)
         ast.literal_eval(line.value)
     assert is_skipped(nb), "a raw cell must say `skip_exec: true`"
@@ -147,8 +148,8 @@ def test_paper_notebook_has_one_parameters_cell_and_is_left_to_papermill(path):
 
 def test_ruff_has_no_complaint():
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", "."]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 
@@ -172,10 +173,13 @@ def test_a_workflow_may_read_and_runs_pinned_actions(path):
                if "uses:" in line)
 
 
-INSTALLS = {
-    "docs": ".stamp-docs", "lock": ".stamp-lock",
-    "venv, elsewhere": ".stamp", "venv": ".stamp",
-}
+def test_pip_checks_hashes_wherever_it_runs_on_github():
+    lines = [line for path in [ROOT / "action.yml", *WORKFLOWS] for line in path.read_text("utf-8").splitlines()]
+    installs = [line for line in lines if re.search(r"(?<!uv )pip install", line)]
+    assert installs and all("--require-hashes" in line for line in installs)
+
+
+INSTALLS = {"docs": ".stamp-docs", "venv, elsewhere": ".stamp", "venv": ".stamp"}
 
 
 @pytest.mark.parametrize("name", [*INSTALLS, "test-lower"])
@@ -189,14 +193,14 @@ def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
     if not name.startswith("venv"): # the environment is there
         stamp.parent.mkdir()
         stamp.touch()
-    locked = "" if name == "venv, elsewhere" else "yes"
-    command = ["make", "--dry-run", target, f"LOCKED={locked}", f"PYTHON={sys.executable}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    fetched = 0
-    told = False
-    for line in done.stdout.replace("\\\n", " ").splitlines():
-        told = told or "NOT checked against hashes" in line
+    locks = "" if name == "venv, elsewhere" else "yes"
+    command = ["make", "--dry-run", target, f"LOCKED={locks}", f"PYTHON={sys.executable}"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    count = 0
+    is_said = False
+    for line in process.stdout.replace("\\\n", " ").splitlines():
+        is_said = is_said or "NOT checked against hashes" in line
         if "pip install" in line and "--no-deps --editable ." not in line: # our own folder alone
-            fetched += 1
-            assert "--require-hashes" in line or told, line
-    assert fetched
+            count += 1
+            assert "--require-hashes" in line or is_said, line
+    assert count

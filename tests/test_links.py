@@ -47,19 +47,19 @@ def leads(path, part):
     return path.suffix not in (".md", ".ipynb") or part.removeprefix("#") in {"", *anchors(path)}
 
 
-def lost(path, folder):
+def missing_links(path, folder):
     "The links that lead nowhere, seen from a folder of the project."
-    found = []
+    addresses = []
 
     def look(address):
         target = local(address, folder) or (path.relative_to(ROOT).as_posix(), address) * address.startswith("#")
         if target and target[0] != "." and not leads(ROOT / target[0], target[1]):
-            found.append(address)
+            addresses.append(address)
         return address
 
     for text in texts(path):
         relink(text, look)
-    return found
+    return addresses
 
 
 def folder_of(path):
@@ -68,7 +68,7 @@ def folder_of(path):
 
 @pytest.mark.parametrize("path", [*PAGES, *notebooks(ROOT)], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path):
-    assert not lost(path, folder_of(path))
+    assert not missing_links(path, folder_of(path))
 
 
 @pytest.mark.parametrize("address", ["./no_page.md", "./claims.md#a0", "../CLAIMS.md#how-we-decide",
@@ -78,7 +78,7 @@ def test_a_link_that_leads_nowhere_is_found(address, monkeypatch):
     monkeypatch.setitem(globals(), "texts", lambda path, real=texts: [f"[a]({address}) [b](./claims.md#a1)"]
                         if path == page else real(path))
     anchors.cache_clear()
-    assert lost(page, folder_of(page)) == [address]
+    assert missing_links(page, folder_of(page)) == [address]
     anchors.cache_clear()
 
 
@@ -92,9 +92,9 @@ def test_the_commits_of_answered_questions_hold_what_their_commands_run():
                                                  row).groups()
         assert f"| {commit} |" in row
         # as they were called there
-        held = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"]
+        files = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"]
         page = re.search(r"\| `(reports/\S+\.md)` \|", row)
-        there = [(commit, file) for file in held] + ([(pages_at, page[1])] if page else [])
-        for at, file in there:
-            subprocess.run(["git", "cat-file", "-e", f"{at}:{file}"], cwd=ROOT, check=True)
+        places = [(commit, file) for file in files] + ([(pages_at, page[1])] if page else [])
+        for revision, file in places:
+            subprocess.run(["git", "cat-file", "-e", f"{revision}:{file}"], cwd=ROOT, check=True)
             assert not (ROOT / re.sub("^(configs|results)/", "experiments/", file)).exists(), f"{file}: {row}"

@@ -54,14 +54,14 @@ def project(tmp_path, monkeypatch):
 @pytest.fixture
 def tool(project, monkeypatch, capsys):
     "The tool as a function of its arguments: its exit code, and what it printed."
-    def called(*arguments):
+    def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["outputs.py", "--workers", "1", *arguments])
         wrong = outputs.main()
         return int(wrong), capsys.readouterr().out
-    return called
+    return call
 
 
-def changed(project, **source):
+def change_cells(project, **source):
     "Rewrites cells of the notebook: cell2='print(x)'."
     path = project / "nbs/00_one.ipynb"
     nb = json.loads(path.read_text())
@@ -71,25 +71,25 @@ def changed(project, **source):
 
 
 def test_outputs_are_stored_and_a_cell_that_raises_is_named(project, tool, monkeypatch):
-    def stored():
+    def outputs_of():
         return [cell["outputs"] for cell in json.loads((project / "nbs/00_one.ipynb").read_text())["cells"][1:]]
 
     monkeypatch.delenv("DEBIAS_NB_DATA", raising=False)
     monkeypatch.delenv("DEBIAS_NB_MODELS", raising=False)
-    assert tool()[0] == 0 and stored() == [[], [], [], []], "run, and nothing stored"
+    assert tool()[0] == 0 and outputs_of() == [[], [], [], []], "run, and nothing stored"
     assert tool("--keep")[0] == 0
-    assert stored() == [[], [stream("third 0.3333333333333333\n")], [], []]
+    assert outputs_of() == [[], [stream("third 0.3333333333333333\n")], [], []]
     monkeypatch.setenv("DEBIAS_NB_DATA", str(project))
-    changed(project, cell1="x = 2 / 3")
+    change_cells(project, cell1="x = 2 / 3")
     assert tool("--keep")[0] == 0
-    assert stored() == [[], [stream("third 0.6666666666666666\n")], [], [stream("of data\n")]]
+    assert outputs_of() == [[], [stream("third 0.6666666666666666\n")], [], [stream("of data\n")]]
 
-    changed(project, cell2="raise ValueError('the loss of nerve')")
-    before = stored()
+    change_cells(project, cell2="raise ValueError('the loss of nerve')")
+    original = outputs_of()
     for arguments in ((), ("--keep",)):
-        code, said = tool(*arguments)
-        assert code == 1 and "the loss of nerve" in said and "0 passed, 1 failed" in said
-    assert stored() == before
+        code, message = tool(*arguments)
+        assert code == 1 and "the loss of nerve" in message and "0 passed, 1 failed" in message
+    assert outputs_of() == original
 
 
 def test_each_notebook_runs_in_a_process_of_its_own_and_one_that_dies_is_told(monkeypatch, tmp_path):
@@ -99,9 +99,10 @@ def test_each_notebook_runs_in_a_process_of_its_own_and_one_that_dies_is_told(mo
         return path, os.getpid(), "", 0.
 
     monkeypatch.setattr(outputs, "run", run)
-    found = {path.name: (by, error) for path, by, error, _ in outputs.run_apart([tmp_path / name for name in "abc"], 2)}
-    assert found["b"] == (None, "its process ended with 3")
-    assert len({found["a"][0], found["c"][0], os.getpid()}) == 3
+    results = {path.name: (pid, error) for path, pid, error,
+               _ in outputs.run_apart([tmp_path / name for name in "abc"], 2)}
+    assert results["b"] == (None, "its process ended with 3")
+    assert len({results["a"][0], results["c"][0], os.getpid()}) == 3
 
 
 def test_notebooks_side_by_side_share_the_cores_and_start_no_further_processes(monkeypatch, tmp_path):
@@ -109,19 +110,19 @@ def test_notebooks_side_by_side_share_the_cores_and_start_no_further_processes(m
     monkeypatch.setattr(outputs.os, "sched_getaffinity", lambda _: range(4))
     monkeypatch.setattr(outputs, "run", lambda path: (path, int(os.environ["LOKY_MAX_CPU_COUNT"]), "", 0.))
     for workers, cores in ((1, 4), (2, 2), (4, 1), (8, 1)):
-        assert [one[1] for one in outputs.run_apart([tmp_path / "a"], workers)] == [cores]
+        assert [row[1] for row in outputs.run_apart([tmp_path / "a"], workers)] == [cores]
     assert "LOKY_MAX_CPU_COUNT" not in os.environ, "of a notebook's process alone"
 
 
 def test_pages_that_follow_from_some_notebooks_are_made_and_no_others(monkeypatch):
-    made = []
-    monkeypatch.setattr(reproduction, "write_pages", lambda names, *more: made.append(names))
-    monkeypatch.setattr(outputs, "write_prior", lambda root: made.append("prior"))
-    monkeypatch.setattr(outputs, "write_published", lambda root: made.append("published"))
+    calls = []
+    monkeypatch.setattr(reproduction, "write_pages", lambda names, *options: calls.append(names))
+    monkeypatch.setattr(outputs, "write_prior", lambda root: calls.append("prior"))
+    monkeypatch.setattr(outputs, "write_published", lambda root: calls.append("published"))
     outputs.make_pages([ROOT / "nbs/losses/scan.ipynb"])
-    assert made == [], "a notebook of the library makes no page"
+    assert calls == [], "a notebook of the library makes no page"
     outputs.make_pages([ROOT / "nbs/losses/scan.ipynb", ROOT / "nbs/papers/itvreg/claims.ipynb"])
-    assert made == [["itvreg/claims", *BOOKS]]
-    monkeypatch.setattr(outputs.pages, "make", lambda root, folder, fresh, keep: made.append(folder.name))
+    assert calls == [["itvreg/claims", *BOOKS]]
+    monkeypatch.setattr(outputs.pages, "make", lambda root, folder, fresh, keep: calls.append(folder.name))
     outputs.make_pages(None)
-    assert made[1:] == ["reports", "prior", "published"]
+    assert calls[1:] == ["reports", "prior", "published"]

@@ -23,16 +23,16 @@ LIBRARY = [path for path in PACKAGE.rglob("*.py") if "papers" not in path.parts 
 
 
 @cache
-def imported(path):
+def imports_of(path):
     "Full names of the modules that a file imports, at any depth of it."
-    here = ("debias_nb", *path.relative_to(PACKAGE).parent.parts)
+    package = ("debias_nb", *path.relative_to(PACKAGE).parent.parts)
     names = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             names += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = here[: len(here) - node.level + 1] if node.level else ()
-            names.append(".".join([*above, node.module or ""]).strip("."))
+            parents = package[: len(package) - node.level + 1] if node.level else ()
+            names.append(".".join([*parents, node.module or ""]).strip("."))
     return names
 
 
@@ -49,9 +49,9 @@ FLOORS = {room: floor for leaf in LEAVES.values() for floor, rooms in enumerate(
 
 def room(module):
     "The room of a module: the longest that its name begins with."
-    inside = module.removeprefix("debias_nb").removeprefix(".")
-    found = [name for name in FLOORS if f"{inside}.".startswith(f"{name}.")]
-    return max(found, key=len, default="debias_nb")
+    path = module.removeprefix("debias_nb").removeprefix(".")
+    rooms = [name for name in FLOORS if f"{path}.".startswith(f"{name}.")]
+    return max(rooms, key=len, default="debias_nb")
 
 
 def modules(package):
@@ -61,32 +61,32 @@ def modules(package):
         if path.name != "_modidx.py":
             name = ".".join(("debias_nb", *path.relative_to(package).with_suffix("").parts))
             names[name.removesuffix(".__init__")] = path
-    return {name: {other for other in imported(path) if other in names} for name, path in names.items()}
+    return {name: {target for target in imports_of(path) if target in names} for name, path in names.items()}
 
 
 def against_the_order(imports):
     "Imports of a room that stands behind, or in another leaf."
-    def is_wrong(name, other):
-        here, there = room(name), room(other)
-        leaf, other_leaf = here.partition(".")[0], there.partition(".")[0]
-        return FLOORS[there] > FLOORS[here] or other_leaf in LEAVES and leaf != other_leaf
+    def is_wrong(name, target):
+        floor, target_floor = room(name), room(target)
+        leaf, other_leaf = floor.partition(".")[0], target_floor.partition(".")[0]
+        return FLOORS[target_floor] > FLOORS[floor] or other_leaf in LEAVES and leaf != other_leaf
 
-    return [(name, other) for name, others in imports.items() for other in others if is_wrong(name, other)]
+    return [(name, target) for name, targets in imports.items() for target in targets if is_wrong(name, target)]
 
 
 def test_imports_go_one_way_and_from_no_leaf_to_the_other():
     assert against_the_order(modules(PACKAGE)) == []
 
 
-@pytest.mark.parametrize("name, other", [
+@pytest.mark.parametrize("name, target", [
     ("runs.tasks", "papers.tasks.pairs"), ("files", "diagnosis.page"), ("papers.costs", "diagnosis.page"),
     ("diagnosis.page", "papers.costs"),
     ("losses.scan", "runs.config"), ("papers.data.titles", "papers.tasks.titles")])
-def test_an_import_against_the_order_is_found(name, other):
-    assert against_the_order({f"debias_nb.{name}": {f"debias_nb.{other}"}})
+def test_an_import_against_the_order_is_found(name, target):
+    assert against_the_order({f"debias_nb.{name}": {f"debias_nb.{target}"}})
 
 
-LOADED = """
+REPORT_MODULES = """
 import importlib, os, sys
 import sentence_transformers # which most of them load: once for all
 for module in sys.argv[1:]:
@@ -101,23 +101,23 @@ ABSENT = {
     "debias_nb": ("diagnosis", "papers", "runs"),
     "debias_nb.commands.cli": ("papers.pages", "papers.tasks", "runs"),
     "debias_nb.diagnosis.diagnose": ("papers", "runs", "commands", "encoders.planted"),
-    "debias_nb.diagnosis.label": ("papers", "runs", "commands", "encoders.planted"),
     "debias_nb.diagnosis.compare": ("papers", "commands"),
     "debias_nb.runs.runner": ("papers", "diagnosis", "commands"),
 }
 
 
 @pytest.fixture(scope="module")
-def loaded():
+def modules_of():
     "The modules of the package that each import loads, in a process of its own."
-    done = subprocess.run([sys.executable, "-c", LOADED, *ABSENT], capture_output=True, text=True, check=True)
-    return {module: names for module, *names in map(str.split, done.stdout.splitlines())}
+    process = subprocess.run([sys.executable, "-c", REPORT_MODULES, *ABSENT], capture_output=True, text=True,
+                             check=True)
+    return {module: names for module, *names in map(str.split, process.stdout.splitlines())}
 
 
 @pytest.mark.parametrize("module", ABSENT)
-def test_an_import_loads_no_module_of(loaded, module):
-    assert module in ("debias_nb", *loaded[module])
-    assert not [name for name in loaded[module]
+def test_an_import_loads_no_module_of(modules_of, module):
+    assert module in ("debias_nb", *modules_of[module])
+    assert not [name for name in modules_of[module]
                 if name.startswith(tuple(f"debias_nb.{room}" for room in ABSENT[module]))]
 
 
@@ -127,7 +127,7 @@ def test_modules_import_each_other_in_no_circle():
 
 NAMES = {
     "sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers",
-    "pydantic_core": "pydantic"}
+    "pydantic_core": "pydantic", "lazy_loader": "lazy-loader"}
 LAZY = {"huggingface_hub"} # comes with transformers
 LAZY |= {"markupsafe", "pyarrow"} # come with jinja2 and datasets
 LAZY |= {"peft"} # for the method lora alone, which asks for it
@@ -135,10 +135,10 @@ LAZY |= {"peft"} # for the method lora alone, which asks for it
 
 def test_the_library_imports_what_it_depends_on_and_no_more():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    required = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
-    roots = {name.partition(".")[0] for path in LIBRARY for name in imported(path)}
+    requirements = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    roots = {name.partition(".")[0] for path in LIBRARY for name in imports_of(path)}
     foreign = roots - set(sys.stdlib_module_names) - {"debias_nb", "__main__"} - LAZY
-    assert {NAMES.get(name, name) for name in foreign} <= required
+    assert {NAMES.get(name, name) for name in foreign} <= requirements
 
 
 SNIPPETS = [
@@ -199,15 +199,15 @@ def test_the_check_of_types_finds_what_is_wrong(tmp_path):
     (tmp_path / "debias_nb/measures/stats.py").write_text(WRONG)
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     command = [str(Path(sys.executable).parent / "pyrefly"), "check", "--summary=none", "--output-format", "min-text"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 1
     for words in ("[missing-argument]", "[unexpected-keyword]", "[missing-module-attribute]", "[bad-argument-type]"):
-        assert words in done.stdout, done.stdout
+        assert words in process.stdout, process.stdout
 
 
 def test_what_our_own_lines_take_from_a_package_that_drops_it_fails_a_test_and_what_others_take_does_not():
-    about = {"message": "it goes", "category": DeprecationWarning, "filename": "a.py", "lineno": 1}
+    options = {"message": "it goes", "category": DeprecationWarning, "filename": "a.py", "lineno": 1}
     with pytest.raises(DeprecationWarning):
-        warnings.warn_explicit(**about, module="debias_nb.data.pairs")
+        warnings.warn_explicit(**options, module="debias_nb.data.pairs")
     with warnings.catch_warnings(record=True): # heard or ignored, as the environment says
-        warnings.warn_explicit(**about, module="pandas.core.frame")
+        warnings.warn_explicit(**options, module="pandas.core.frame")

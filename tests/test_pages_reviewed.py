@@ -12,10 +12,10 @@ from debias_nb.papers.pages.details import is_shown
 from debias_nb.papers.pages.places import STUDIES
 from debias_nb.papers.pages.report import OF_PAPER
 from debias_nb.papers.pages.form import words_seen
-from debias_nb.papers.pages.frame import Results, summary_of
+from debias_nb.papers.pages.frame import summary_of
 from debias_nb.runs.pairing import Made
 from debias_nb.papers.pages.answers import BEGINNINGS, answer_word
-from debias_nb.papers.pages.tables import APART, differences, known_shares, rests_on, shared_texts
+from debias_nb.papers.pages.tables import APART, differences, known_shares, rests_on
 
 from cells import a_run, defined_in
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 SEEDS = (0, 1, 2)
 
 
-def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), made=None, worlds=None):
+def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), origin=None, worlds=None):
     "The runs of a method on one test; some from a tree with changes, or made elsewhere."
     rows = []
     for i, seed in enumerate(seeds):
@@ -32,7 +32,7 @@ def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), made=None, w
             encoder=encoder, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method, family=method,
             strength=None, metric="auc05", unit="percent", against="Finetuned", further=False, complete=True,
             key=(world, seed), value=value + i / 10,
-            resampled=None, overlap=0., made=Made("torch 2.13.0", (made or {}).get(seed, "here")),
+            resampled=None, overlap=0., made=Made("torch 2.13.0", (origin or {}).get(seed, "here")),
             clean=seed not in dirty,
         ))
     return pd.DataFrame(rows)
@@ -43,18 +43,18 @@ def plain():
     return runs_of("Finetuned", 50.)
 
 
-def rows_of(said):
+def rows_of(text):
     "The cells of a table in Markdown, without its header."
-    lines = [line.strip("|") for line in said.splitlines() if line.startswith("|")]
+    lines = [line.strip("|") for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
 
 
 def test_what_is_left_out_is_named_with_its_reason(plain):
-    made = {2: "elsewhere"}
+    origins = {2: "elsewhere"}
     runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("SimCSE", 51.), runs_of("ITVReg", 53., dirty=[0])])
-    runs = pd.concat([runs, runs_of("MaskReg", 53., made=made)])
-    said = rests_on(runs)
-    assert said.endswith(APART) and rows_of(said) == [
+    runs = pd.concat([runs, runs_of("MaskReg", 53., origin=origins)])
+    text = rests_on(runs)
+    assert text.endswith(APART) and rows_of(text) == [
         ["OutReg; SimCSE", "3 seeds", ""],
         ["ITVReg", "2 seeds", "seed 0: made from a tree with uncommitted changes"],
         ["MaskReg", "2 seeds", "seed 2: made on unlike processors or with unlike versions"],
@@ -71,32 +71,32 @@ def test_a_comparison_that_cannot_be_made_is_not_silent(plain):
 
 def test_one_number_for_all_is_said_once_and_a_world_counts_once(plain):
     assert rests_on(pd.concat([plain, runs_of("OutReg", 52.)])) == "Each difference: n = 3 seeds."
-    fewer = rests_on(pd.concat([plain, runs_of("OutReg", 52., seeds=(0, 1))]))
-    assert fewer == f"Each difference: n = 2 seeds.\n\n{APART}"
+    text = rests_on(pd.concat([plain, runs_of("OutReg", 52., seeds=(0, 1))]))
+    assert text == f"Each difference: n = 2 seeds.\n\n{APART}"
     worlds = [0, 0, 1]
     runs = pd.concat([runs_of("Finetuned", 50., worlds=worlds), runs_of("OutReg", 52., worlds=worlds)])
     assert rests_on(runs) == "Each difference: n = 2 synthetic datasets."
 
 
 def test_encoders_and_tests_are_named_where_they_differ(plain):
-    other = [runs_of(method, 40., "transformer", seeds=(0, 1)) for method in ("Finetuned", "OutReg", "SimCSE")]
-    runs = pd.concat([plain, runs_of("OutReg", 52.), *other])
+    transformers = [runs_of(method, 40., "transformer", seeds=(0, 1)) for method in ("Finetuned", "OutReg", "SimCSE")]
+    runs = pd.concat([plain, runs_of("OutReg", 52.), *transformers])
     assert rows_of(rests_on(runs)) == [["static", "OutReg", "3 seeds"], ["transformer", "OutReg; SimCSE", "2 seeds"]]
-    again = [runs_of(method, 60., seeds=(0, 1)).assign(test="AskUbuntu") for method in ("Finetuned", "OutReg")]
-    runs = pd.concat([plain, runs_of("OutReg", 52.), *again])
+    others_of_test = [runs_of(method, 60., seeds=(0, 1)).assign(test="AskUbuntu") for method in ("Finetuned", "OutReg")]
+    runs = pd.concat([plain, runs_of("OutReg", 52.), *others_of_test])
     assert rows_of(rests_on(runs)) == [["Quora", "3 seeds"], ["AskUbuntu", "2 seeds"]]
 
 
 def test_runs_are_counted_against_those_announced():
     experiment = load_experiment("itvreg/practice", "small")
     plan = Announced(runs=201, commits=("97cce18d",), why="time was short")
-    announced = experiment.model_copy(update={"announced": plan})
-    assert summary_of(announced, 41,
+    with_plan = experiment.model_copy(update={"announced": plan})
+    assert summary_of(with_plan, 41,
                       41) == "41 of 201 announced runs completed (time was short; announced in 97cce18d)."
-    assert "keeps 41 of them" in summary_of(announced, 40, 41)
+    assert "keeps 41 of them" in summary_of(with_plan, 40, 41)
     assert summary_of(experiment.model_copy(update={"announced": None}), 41, 41) == "41 of 41 runs completed."
-    without = experiment.model_copy(update={"announced": None})
-    assert [run.id for run in experiment.runs()] == [run.id for run in without.runs()]
+    no_plan = experiment.model_copy(update={"announced": None})
+    assert [run.id for run in experiment.runs()] == [run.id for run in no_plan.runs()]
 
 
 # ---------------------------------------------------------------- case studies
@@ -105,8 +105,8 @@ def test_runs_are_counted_against_those_announced():
 def answer_of(page):
     "What a page answers above its first section, without the addresses of links; empty if it does not."
     top = page.partition("\n## ")[0]
-    found = re.search(r"^\*\*Answer\.\*\* (.+?)(\n\n|\Z)", top, re.S | re.M)
-    return re.sub(r"\]\([^)]*\)", "]", found[1]) if found else ""
+    match = re.search(r"^\*\*Answer\.\*\* (.+?)(\n\n|\Z)", top, re.S | re.M)
+    return re.sub(r"\]\([^)]*\)", "]", match[1]) if match else ""
 
 
 # not the 8 of R@8, nor the 2 of potion-base-2M
@@ -125,8 +125,8 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     # a comparison has up to four: how many, the largest, how far intervals reach
     assert len(NUMBER.findall(answer)) <= 12, answer
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
-    unfolded = re.sub(r"<details.*?</details>", "", page, flags=re.S)
-    assert (unfolded.count("\n") <= 180 or FORM.fullmatch(path.stem)) and "[Run it](../../nbs/papers/" in unfolded
+    open_text = re.sub(r"<details.*?</details>", "", page, flags=re.S)
+    assert (open_text.count("\n") <= 180 or FORM.fullmatch(path.stem)) and "[Run it](../../nbs/papers/" in open_text
 
 
 MOST_WORDS = 1200
@@ -152,9 +152,9 @@ def line_count(row, widths):
 def table_lines(rows):
     "The lines of a table: columns are as wide as their longest words, and share the rest as their texts need."
     least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*rows)]
-    need = [max(map(len, column)) - own for column, own in zip(zip(*rows), least)]
+    need = [max(map(len, column)) - width for column, width in zip(zip(*rows), least)]
     room = min(1, max(0, WIDTH - 3 * len(least) - sum(least)) / max(1, sum(need)))
-    widths = [own + int(room * more) for own, more in zip(least, need)]
+    widths = [width + int(room * growth) for width, growth in zip(least, need)]
     return sum(max(1, line_count(row, widths)) for row in rows)
 
 
@@ -165,14 +165,14 @@ def screens(page):
     tables = re.findall(r"(?m)(?:^\|.*\n)+", text)
     rows = [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()
              if "---" not in line] for table in tables]
-    others = [line for line in text.splitlines() if not line.startswith("|")]
-    return (sum(map(table_lines, rows)) + sum(len(textwrap.wrap(line, WIDTH)) or 1 for line in others)) / SCREEN
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    return (sum(map(table_lines, rows)) + sum(len(textwrap.wrap(line, WIDTH)) or 1 for line in lines)) / SCREEN
 
 
-@pytest.mark.parametrize("page, most", [("CLAIMS", 1500), ("itvreg/claims", 3000), ("arr/claims", 1500),
-                                        ("scan/claims", 1500)])
-def test_claims_are_told_in_few_words(page, most):
-    assert words_seen((ROOT / f"reports/{page}.md").read_text("utf-8")) <= most
+@pytest.mark.parametrize("page, limit", [("CLAIMS", 1500), ("itvreg/claims", 3000), ("arr/claims", 1500),
+                                         ("scan/claims", 1500)])
+def test_claims_are_told_in_few_words(page, limit):
+    assert words_seen((ROOT / f"reports/{page}.md").read_text("utf-8")) <= limit
 
 
 def test_the_claims_fit_on_four_screens():
@@ -201,10 +201,10 @@ def queries():
     """Five queries: the printed story; the same with ITVReg wrong; its reverse; gained by both; nothing moves."""
     base = [(True, .1), (True, .1), (False, .1), (False, .1), (True, .1)]
     tuned = [(False, .5), (False, .5), (True, .5), (True, .5), (True, .5)]
-    own = [(True, .2), (False, .2), (False, .7), (True, .5), (True, .2)]
+    items = [(True, .2), (False, .2), (False, .7), (True, .5), (True, .2)]
     rowenta = {"first": "Rowenta irons"}
     return [
-        record_of("ITVReg", [item(right, .1, share, .1) for right, share in own]),
+        record_of("ITVReg", [item(right, .1, share, .1) for right, share in items]),
         record_of("Finetuned", [item(right, .1, share, .1, **rowenta) for right, share in tuned]),
         record_of("Base", [item(right, .1, share, .1) for right, share in base]),
     ]
@@ -230,50 +230,46 @@ def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():
     assert [row[name] for name in ("method", "questions", "won", "lost", "misled", "misled_won", "misled_lost")] == [
         "SCAN", 4, 2, 1, 2, 1, 1]
     assert row["p"] == 1 and answer_counts(records, "TANDA").empty
-    cases = {one["run"].method.name: one["extra"]["cases"]["ood"] for one in records}
+    cases = {record["run"].method.name: record["extra"]["cases"]["ood"] for record in records}
     assert right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
     assert answer_rows(cases).SCAN[1].startswith("✗ long") and len(marked_answer("long " * 99, True)) < 260
 
 
-class Counted:
+class Counts:
     "A study of two records: an untrained one, and one of a run that was trained."
     values = {"no known text": .25, "one known text": .5, "two known texts": .25, "matches[known text]": .8}
     about = {"metrics": {"quora": values}, "data": {"test quora": {"pairs": 40}}}
     finished = [
-        about | {"run": a_run("Base", "quora", trained=False)}, about | {"run": a_run(), "metrics": {"quora": {}}}]
+        about | {"run": a_run("Base", "quora", is_trained=False)}, about | {"run": a_run(), "metrics": {"quora": {}}}]
 
 
 def test_a_page_says_how_many_test_pairs_share_a_text_with_training():
-    row, = known_shares(Counted).to_dict("records")
+    row, = known_shares(Counts).to_dict("records")
     assert (row["corpus"], row["test"], row["size"], row["no known text"]) == ("quora", "quora", 40, .25)
     assert row["matches[known text]"] == .8 and pd.isna(row["matches[no known text]"])
-    results = Results(values={("itvreg/known_texts", "small"): Counted})
-    line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"}, results)
-    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that also occurs in training.")
-    assert shared_texts({"askubuntu": "quora"}, results) == "", "no record says it"
 
 
-FINDINGS = defined_in("findings")
+FACTS = defined_in("facts")
 
 
-def graded(words, against=0, before=True, columns=("a", "b"), encoders=("x", "y"), replicates=8):
+def grade_of(words, contradictions=0, is_announced=True, columns=("a", "b"), encoders=("x", "y"), replicates=8):
     "How certain a finding is whose tests have these words; the first ones that can tell contradict it."
     rows = [(word, column, encoder) for word in words for column in columns for encoder in encoders]
     tests = pd.DataFrame(rows, columns=["verdict", "column", "encoder"]).assign(table="shifts", replicates=replicates)
-    contradicts = pd.Series(range(len(tests)), tests.index) < against
-    grade, lacking = FINDINGS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts,
-                                        before=before)
-    assert bool(lacking) == (grade != "high")
+    contradicts = pd.Series(range(len(tests)), tests.index) < contradictions
+    grade, gaps = FACTS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts,
+                                     before=is_announced)
+    assert bool(gaps) == (grade != "high")
     return grade
 
 
-@pytest.mark.parametrize("certain, how", [
-    ("high", {}), ("moderate", {"before": False}), ("moderate", {"columns": ("a",)}), ("moderate", {"replicates": 4}),
-    ("moderate", {"against": 5}),
-    ("low", {"before": False, "columns": ("a",)}), ("low", {"columns": ("a",), "encoders": ("x",)}),
+@pytest.mark.parametrize("certain, options", [
+    ("high", {}), ("moderate", {"is_announced": False}), ("moderate", {"columns": ("a",)}),
+    ("moderate", {"replicates": 4}), ("moderate", {"contradictions": 5}),
+    ("low", {"is_announced": False, "columns": ("a",)}), ("low", {"columns": ("a",), "encoders": ("x",)}),
 ])
-def test_certainty_follows_one_rule(certain, how):
-    assert graded(["worse"] * 5, **how) == certain
-    assert graded(["worse"] * 5 + ["cannot tell"] * 100,
-                  **how) == certain, "small tests are no reason against large ones"
-    assert graded(["worse"] + ["cannot tell"] * 100) == "low", "fewer than five can tell"
+def test_certainty_follows_one_rule(certain, options):
+    assert grade_of(["worse"] * 5, **options) == certain
+    assert grade_of(["worse"] * 5 + ["cannot tell"] * 100,
+                    **options) == certain, "small tests are no reason against large ones"
+    assert grade_of(["worse"] + ["cannot tell"] * 100) == "low", "fewer than five can tell"

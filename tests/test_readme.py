@@ -31,10 +31,10 @@ def understood(line: str, folder: Path):
     for name in re.findall(r"[\w-]+\.csv", line):
         (folder / name).touch()
     command = get_command(app)
-    rest = shlex.split(line)[1:]
-    while rest and rest[0] in getattr(command, "commands", {}):
-        command = command.commands[rest.pop(0)]
-    return command.make_context(line, rest)
+    words = shlex.split(line)[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    return command.make_context(line, words)
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("debias-nb")])
@@ -48,37 +48,37 @@ def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):
     cells = json.loads((ROOT / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8"))["cells"]
     [workflow] = re.findall(r"```yaml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in cells), flags=re.S)
     [job] = yaml.safe_load(workflow)["jobs"].values()
-    own = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
-    assert all(f"uses: {step['uses']} #" in own for step in job["steps"] if "uses" in step)
+    text = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
+    assert all(f"uses: {step['uses']} #" in text for step in job["steps"] if "uses" in step)
     [command] = [step["run"] for step in job["steps"] if step.get("run", "").startswith("debias-nb")]
     folder = tmp_path / "tests/pairs"
     folder.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    asked = understood(command, folder).params
-    assert asked["fail_on"] == "worse" and job["steps"][-1]["if"] == "always()"
-    assert job["steps"][-1]["with"]["path"] == str(asked["out"])
+    options = understood(command, folder).params
+    assert options["fail_on"] == "worse" and job["steps"][-1]["if"] == "always()"
+    assert job["steps"][-1]["with"]["path"] == str(options["out"])
 
 
 def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
     "Its script with a command instead of ours: an option a line, a blank in a name, nothing that a shell would run."
     action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
-    own = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
-    assert all(f"uses: {step['uses']} #" in own for step in action["runs"]["steps"] if "uses" in step)
+    text = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
+    assert all(f"uses: {step['uses']} #" in text for step in action["runs"]["steps"] if "uses" in step)
     [step] = [step for step in action["runs"]["steps"] if step.get("id") == "diagnose"]
     inputs = {name: re.search(r"inputs\.([\w-]+)", value)[1] for name, value in step["env"].items()}
     assert {*inputs.values()} == {*action["inputs"]}
-    given = {"base": "my base", "tuned": "$(touch ran)", "test": "like=a.csv\nnew=b.csv\n", "fail-on": "worse",
-             "out": "page",
-             "options": "--where=split=test\n\n--margin=2"}
+    inputs_given = {"base": "my base", "tuned": "$(touch ran)", "test": "like=a.csv\nnew=b.csv\n", "fail-on": "worse",
+                    "out": "page",
+                    "options": "--where=split=test\n\n--margin=2"}
     (tmp_path / "debias-nb").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > asked\necho "VERDICT: worse | '
                                         'metric=ap"\nexit 1\n')
     (tmp_path / "debias-nb").chmod(0o755)
-    env = {name: given.get(asked, "") for name, asked in inputs.items()} | {
+    env = {name: inputs_given.get(options, "") for name, options in inputs.items()} | {
         "PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": "output",
         "GITHUB_STEP_SUMMARY": "summary"}
-    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, capture_output=True,
-                          text=True)
-    assert done.returncode == 1, done.stderr
+    process = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, capture_output=True,
+                             text=True)
+    assert process.returncode == 1, process.stderr
     assert (tmp_path / "asked").read_text().splitlines() == [
         "diagnose", "--out", "page", "--overwrite", "--where=split=test", "--margin=2", "--base=my base",
         "--tuned=$(touch ran)", "--test=like=a.csv", "--test=new=b.csv", "--fail-on=worse"]
@@ -86,11 +86,11 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
     assert not (tmp_path / "ran").exists()
     for word, code, is_asked in (("True", 1, True), ("false", 1, False), ("maybe", 2, False)):
         (tmp_path / "asked").unlink(missing_ok=True)
-        own = env | {name: word for name, wanted in inputs.items() if wanted == "verdict-words"}
-        done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=own,
-                              capture_output=True, text=True)
-        asked = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
-        assert done.returncode == code and ("--verdict-words" in asked) == is_asked
+        text = env | {name: word for name, template in inputs.items() if template == "verdict-words"}
+        process = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=text,
+                                 capture_output=True, text=True)
+        options = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
+        assert process.returncode == code and ("--verdict-words" in options) == is_asked
     [use] = re.findall(r"```yml\n(.*?)```",
                        "\n".join("".join(cell["source"])
                                  for cell in json.loads((ROOT / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8"))[
@@ -100,8 +100,8 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
 
 def test_targets_of_make_exist():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
-    named = re.findall(r"`make ([a-z-]+)", TEXT)
-    assert named and set(named) <= set(targets)
+    names = re.findall(r"`make ([a-z-]+)", TEXT)
+    assert names and set(names) <= set(targets)
 
 
 def test_the_versions_are_those_of_pyproject():
@@ -112,8 +112,8 @@ def test_the_versions_are_those_of_pyproject():
     library, *companion = [dict(re.findall(r"([\w-]+) (\d[\d.]*)", need)) for need in needs]
     assert f">={library.pop('Python')}" == project["requires-python"]
     assert len(library) == 4 and library.items() <= lowest.items()
-    locked = re.search(r"^PYTHON \?= python([\d.]+)", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)[1]
-    assert companion == [{"Python": locked}] * 2
+    version = re.search(r"^PYTHON \?= python([\d.]+)", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)[1]
+    assert companion == [{"Python": version}] * 2
 
 
 def test_its_picture_says_what_its_page_says():
@@ -132,15 +132,15 @@ def test_every_place_advises_the_same_method():
     places = {"nbs/diagnosis/check.ipynb": "**Do not ship**", "reports/diagnosis/WHAT_TO_DO.md": "| Train again with",
               "reports/studies/strength.md": "**Answer.**"}
     for path, words in places.items():
-        said = paragraph("\n".join(texts(ROOT / path)), words)
-        assert recommendations.GENERAL.program in said and "OutReg(0.1)" not in said, path
+        advice = paragraph("\n".join(texts(ROOT / path)), words)
+        assert recommendations.GENERAL.program in advice and "OutReg(0.1)" not in advice, path
     for page in (TOOL, TEXT):
         [call] = re.findall(r"OutReg\([^)]*\)", paragraph(page, "loss = Regularized"))
         assert call == recommendations.LIKE_NEW.program
     assert f"Next: train again with {recommendations.LIKE_NEW.title}." in ANSWERS["worse"][2]
     assert HELD_GENERAL == recommendations.GENERAL.method
-    held = HeldTexts(["a text"], "0", "general")
-    [method] = [one for one in read_methods(None, held) if one.texts]
+    texts_held = HeldTexts(["a text"], "0", "general")
+    [method] = [method_read for method_read in read_methods(None, texts_held) if method_read.texts]
     assert (method.name, method.regularizer, method.title) == tuple(vars(recommendations.GENERAL).values())
 
 
@@ -155,25 +155,25 @@ def test_every_place_has_the_steps_in_one_order():
         assert first == sorted(first), text
     assert twin["snippet"].index("new.txt") < twin["snippet"].index("wise_ft")
     assert recommendations.LIKE_NEW.program in twin["snippet"]
-    so = paragraph(TEXT, "So regularize")
-    assert so.index("texts like the new data") < so.rindex("average")
+    advice = paragraph(TEXT, "So regularize")
+    assert advice.index("texts like the new data") < advice.rindex("average")
 
 
 def test_it_is_read_in_a_few_minutes_and_begins_with_the_papers():
-    shown = re.sub(r"<!--.*?-->|!\[[^\]]*\]\([^)]*\)", "", TEXT, flags=re.S)
-    words = re.sub(r"\]\([^)]*\)", "]", shown).split()
+    prose = re.sub(r"<!--.*?-->|!\[[^\]]*\]\([^)]*\)", "", TEXT, flags=re.S)
+    words = re.sub(r"\]\([^)]*\)", "]", prose).split()
     assert len(words) <= 700
     assert TEXT.count("![") == 1 # the first screen of a diagnosis
     table = TEXT.index("| paper |")
     assert TEXT.index("Bansal") < TEXT.index("Sawatphol") < TEXT.index("Zhong")
     assert table < TEXT.index("debias-nb diagnose")
     first = "\n".join(TEXT.splitlines()[:30])
-    for said in ("reports/itvreg/table02.md", "nbs/read/itvreg.ipynb", "papermill nbs/papers/",
+    for link in ("reports/itvreg/table02.md", "nbs/read/itvreg.ipynb", "papermill nbs/papers/",
                  "make reports && make test", "the paper prints"):
-        assert said in first, said
+        assert link in first, link
 
 
-def linked(path: Path) -> set[Path]:
+def links_of(path: Path) -> set[Path]:
     "The files that a page or notebook links to, with what it shows."
     return {(path.parent / address).resolve() for text in texts(path)
             for address in re.findall(r"\]\(([^)\s#:]+)", text)}
@@ -182,24 +182,24 @@ def linked(path: Path) -> set[Path]:
 @pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "diagnosis", "papers/data",
                                     "papers/worlds", "papers/tasks"])
 def test_links_lead_from_it_to_every_notebook(folder):
-    known, ahead = set(), [ROOT / "README.md"]
+    reached, ahead = set(), [ROOT / "README.md"]
     while ahead:
         path = ahead.pop()
-        if path not in known and path.suffix in (".md", ".ipynb") and path.is_file():
-            known.add(path)
-            ahead += linked(path)
-    assert {*(ROOT / "nbs" / folder).glob("*.ipynb")} <= known
+        if path not in reached and path.suffix in (".md", ".ipynb") and path.is_file():
+            reached.add(path)
+            ahead += links_of(path)
+    assert {*(ROOT / "nbs" / folder).glob("*.ipynb")} <= reached
 
 
 PAGE = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
 FINDINGS = re.split(r"^## ", PAGE, flags=re.M)[1:]
 GRADE = r"(high|moderate|low)(?: for [^,()]+)?(?: \([^()]+\))?" # what it is for, and what is lacking
 CERTAIN = re.compile(rf"^\*Certainty: {GRADE}(?:, {GRADE})*\. Registered before the runs: .+\*$", re.M)
-MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest alternative: "
-                      r"(.+)\.$", re.M)
+MEASUREMENT = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest alternative: "
+                         r"(.+)\.$", re.M)
 
 
-def unfolded(text: str) -> str:
+def open_text(text: str) -> str:
     "What is read before anything is clicked: neither what is folded nor what a picture is called."
     return re.sub(r"<details.*?</details>|!\[[^\]]*\]\([^)]*\)", "", text, flags=re.S)
 
@@ -208,24 +208,24 @@ def unfolded(text: str) -> str:
 def test_a_finding_answers_first_and_says_how_certain_it_is_and_how_it_was_measured(finding):
     head, certain, picture, *_ = (part for part in finding.split("\n\n") if part)
     assert CERTAIN.fullmatch(certain) and picture.startswith("![") and len(head.split()) < 32
-    assert "**Do:**" in unfolded(finding)
-    [folded] = re.findall(r"<details.*?</details>", finding, flags=re.S)
-    assert "**Objections.**" in folded
-    losses, encoders, data, alternative = MEASURED.search(folded).groups()
+    assert "**Do:**" in open_text(finding)
+    [details] = re.findall(r"<details.*?</details>", finding, flags=re.S)
+    assert "**Objections.**" in details
+    losses, encoders, data, alternative = MEASUREMENT.search(details).groups()
     assert re.fullmatch(r"(.+ \(\d+( to \d+)? seeds\)(, )?)+", encoders)
     assert all((losses, data, alternative))
 
 
 def test_the_findings_are_read_in_minutes():
-    assert len(FINDINGS) == 6 and len(unfolded(PAGE).split()) <= 1_750
+    assert len(FINDINGS) == 6 and len(open_text(PAGE).split()) <= 1_750
 
 
 
 def test_what_tables_take_on_synthetic_data_is_what_their_records_took():
     page = (ROOT / "reports/COST.md").read_text("utf-8")
     minutes = sorted(map(float, re.findall(r"--profile planted --full` \| [\d,]+ \| ([\d.]+) \|", page)))
-    short, tables, others, most = map(int, re.search(
+    short, tables, rest_minutes, longest = map(int, re.search(
         r"On synthetic data (\d+) of (\d+) tables take up to (\d+) minutes, the others up to (\d+)",
         TEXT).groups())
     assert tables == len(minutes) > short
-    assert [others, most] == [minutes[short - 1], minutes[-1]]
+    assert [rest_minutes, longest] == [minutes[short - 1], minutes[-1]]

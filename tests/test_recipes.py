@@ -26,7 +26,7 @@ from made import shrunk
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
-FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
+FENCE = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
 FILE = re.compile(r"(?<!\()(?:nbs|experiments|debias_nb)/[\w/.]+\.(?:ipynb|yaml|py)")
 
 
@@ -34,9 +34,9 @@ FILE = re.compile(r"(?<!\()(?:nbs|experiments|debias_nb)/[\w/.]+\.(?:ipynb|yaml|
 
 def recipe(title: str) -> str:
     "The text of a recipe."
-    whole = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    after = whole.split(f"## {title}\n")[1]
-    return re.split(r"\n## (?=Add|Outputs)", after)[0]
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = text.split(f"## {title}\n")[1]
+    return re.split(r"\n## (?=Add|Outputs)", section)[0]
 
 
 class Block(NamedTuple):
@@ -47,7 +47,7 @@ class Block(NamedTuple):
 
 def blocks(title: str) -> list[Block]:
     "The blocks of a recipe in their order."
-    return [Block(FILE.findall(match["before"]), match["text"]) for match in FENCED.finditer(recipe(title))]
+    return [Block(FILE.findall(match["before"]), match["text"]) for match in FENCE.finditer(recipe(title))]
 
 
 def commands(title: str) -> list[list[str]]:
@@ -63,14 +63,14 @@ def command(title: str) -> list[str]:
 # Applying a block
 
 @contextmanager
-def opened(path: Path):
+def open_notebook(path: Path):
     "Yield a notebook, and write it back with its changes."
     nb = nbformat.read(path, 4)
     yield nb
     nbformat.write(nb, path)
 
 
-def changed(text: str, diff: str) -> str:
+def apply_diff(text: str, diff: str) -> str:
     "Return a text after a diff, whose places are separated by lines `@@`; each place must be there."
     for place in diff.split("@@\n"):
         lines = place.splitlines()
@@ -84,18 +84,18 @@ def changed(text: str, diff: str) -> str:
 def change_file(path: Path, diff: str) -> None:
     "Apply a diff to a file; to a notebook place by place, each in the cell that has it."
     if path.suffix != ".ipynb":
-        path.write_text(changed(path.read_text("utf-8"), diff), "utf-8")
+        path.write_text(apply_diff(path.read_text("utf-8"), diff), "utf-8")
         return
-    with opened(path) as nb:
+    with open_notebook(path) as nb:
         for place in diff.split("@@\n"):
             old = "\n".join(line[1:] for line in place.splitlines() if line[0] in " -")
             cell = next(cell for cell in nb.cells if old in cell.source)
-            cell.source = changed(cell.source, place)
+            cell.source = apply_diff(cell.source, place)
 
 
 def insert_below(path: Path, text: str, new: str) -> None:
     "Insert a code cell into a notebook below the last one that has a text."
-    with opened(path) as nb:
+    with open_notebook(path) as nb:
         last = max(i for i, cell in enumerate(nb.cells) if text in cell.source)
         nb.cells.insert(last + 1, new_code_cell(new))
 
@@ -108,20 +108,21 @@ def tool(name, *args, cwd):
     Raises `RuntimeError` with the end of it when it fails."""
     # nbdev exports nothing where this is set
     env = {key: value for key, value in os.environ.items() if key != "IN_TEST"}
-    done = subprocess.run([Path(sys.executable).parent / name, *args], cwd=cwd, env=env, capture_output=True, text=True)
-    printed = done.stdout + done.stderr
-    if done.returncode:
-        raise RuntimeError(f"{name} {' '.join(args)}: {printed[-3000:]}")
-    return printed
+    process = subprocess.run([Path(sys.executable).parent / name, *args], cwd=cwd, env=env, capture_output=True,
+                             text=True)
+    output = process.stdout + process.stderr
+    if process.returncode:
+        raise RuntimeError(f"{name} {' '.join(args)}: {output[-3000:]}")
+    return output
 
 
 FOLDERS = ("nbs", "debias_nb", "experiments", "reports", "tests", "tools")
 FILES = ("settings.ini", ".gitignore", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff")
 
 
-def copy_to(folder: Path, *more: str) -> None: # more: folders
+def copy_to(folder: Path, *extra: str) -> None: # more: folders
     "Copy the project."
-    for name in (*FOLDERS, *more):
+    for name in (*FOLDERS, *extra):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     for name in FILES:
         shutil.copy(ROOT / name, folder)
@@ -150,14 +151,14 @@ def project(tmp_path, monkeypatch):
 
 def add_method(project: Path) -> None:
     method, row = blocks("Add a method")
-    insert_below(project / method.files[0], "\nREGULARIZERS = {", method.text)
+    insert_below(project / method.files[0], "\n@dataclass\nclass ", method.text)
     change_file(project / row.files[0], row.text)
 
 
 def add_corpus(project: Path) -> None:
-    [about] = blocks("Add a corpus")
-    registry = project / about.files[0]
-    registry.write_text(registry.read_text("utf-8") + about.text, "utf-8")
+    [block] = blocks("Add a corpus")
+    registry = project / block.files[0]
+    registry.write_text(registry.read_text("utf-8") + block.text, "utf-8")
 
 
 def add_table(project: Path) -> None:
@@ -165,7 +166,7 @@ def add_table(project: Path) -> None:
     (project / runs.files[0]).write_text(runs.text, "utf-8")
     source, target, *_ = page.files
     shutil.copy(project / source, project / target)
-    with opened(project / target) as nb:
+    with open_notebook(project / target) as nb:
         [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
         nb.cells[parameters + 1 : -1] = [new_code_cell(page.text)]
         nb.cells[0].source = "# Two remedies\n\n> Do they help?"
@@ -173,7 +174,7 @@ def add_table(project: Path) -> None:
 
 def add_claim(project: Path) -> None:
     heading, code = blocks("Add a claim")
-    with opened(project / code.files[0]) as nb:
+    with open_notebook(project / code.files[0]) as nb:
         nb.cells[-3:-3] = [new_markdown_cell(heading.text), new_code_cell(code.text)]
 
 
@@ -203,7 +204,7 @@ def commit(message: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def extended(tmp_path_factory):
+def recipes_copy(tmp_path_factory):
     "Make a copy of the project in which all recipes are followed."
     folder = tmp_path_factory.mktemp("extended") / "project"
     data = folder.with_name("data")
@@ -262,7 +263,7 @@ def test_a_corpus_is_found_and_read(project):
 def test_a_claim_gets_a_verdict(project):
     add_claim(project)
     heading, code = blocks("Add a claim")
-    with opened(project / code.files[0]) as nb:
+    with open_notebook(project / code.files[0]) as nb:
         nb.cells[5:-5] = [] # the other claims take long, and define nothing that it needs
 
     book = read_ledger("itvreg", Results())
@@ -276,44 +277,44 @@ def test_a_claim_gets_a_verdict(project):
 
 # All recipes in one copy
 
-def test_a_method_becomes_a_row(extended):
-    config = extended / blocks("Add a method")[1].files[0]
-    before = config.read_text("utf-8")
-    config.write_text(shrunk(before), "utf-8")
+def test_a_method_becomes_a_row(recipes_copy):
+    config = recipes_copy / blocks("Add a method")[1].files[0]
+    original = config.read_text("utf-8")
+    config.write_text(shrunk(original), "utf-8")
     few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
-    tool("debias-nb", *command("Add a method"), *few, cwd=extended)
-    config.write_text(before, "utf-8")
+    tool("debias-nb", *command("Add a method"), *few, cwd=recipes_copy)
+    config.write_text(original, "utf-8")
 
-    files = (extended / "_runs/itvreg/table03.planted").glob("*.json")
+    files = (recipes_copy / "_runs/itvreg/table03.planted").glob("*.json")
     # this process knows no such method, and would leave its runs out
     records = [json.loads(file.read_text("utf-8")) for file in files]
-    of = {record["config"]["method"]["name"]: record for record in records}
-    assert of.keys() == {"Base", "Finetuned", "MeanZero"}
-    assert of["MeanZero"]["status"] == "finished"
-    assert of["MeanZero"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
-    assert min(of["MeanZero"]["curve"]["raw"]) > 0
-    [executed] = (extended / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
-    page = executed.read_text("utf-8")
+    by_method = {record["config"]["method"]["name"]: record for record in records}
+    assert by_method.keys() == {"Base", "Finetuned", "MeanZero"}
+    assert by_method["MeanZero"]["status"] == "finished"
+    assert by_method["MeanZero"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
+    assert min(by_method["MeanZero"]["curve"]["raw"]) > 0
+    [notebook] = (recipes_copy / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
+    page = notebook.read_text("utf-8")
     assert "| MeanZero |" in page
     assert ">MeanZero</text>" in page
 
 
-def test_a_table_becomes_a_page(extended):
+def test_a_table_becomes_a_page(recipes_copy):
     run, publish = commands("Add a table")
-    tool("debias-nb", *run, "--workers", "1", cwd=extended)
-    assert "itvreg/remedies.planted" not in Store(extended / "experiments").places()
-    tool("debias-nb", *publish, cwd=extended)
-    assert len(Store(extended / "experiments").records("itvreg/remedies.planted")) == 4
+    tool("debias-nb", *run, "--workers", "1", cwd=recipes_copy)
+    assert "itvreg/remedies.planted" not in Store(recipes_copy / "experiments").places()
+    tool("debias-nb", *publish, cwd=recipes_copy)
+    assert len(Store(recipes_copy / "experiments").records("itvreg/remedies.planted")) == 4
 
-    written = write_page("itvreg/remedies", extended / "reports", Results(is_page=True))
-    assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
-    text = written[0].read_text("utf-8")
+    paths = write_page("itvreg/remedies", recipes_copy / "reports", Results(is_page=True))
+    assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in paths}
+    text = paths[0].read_text("utf-8")
     assert "4 of 4 runs completed" in text
     assert re.search(r"\| OutReg \| [\d.]+ ± [\d.]+ \|", text)
     assert re.search(r"\| OutReg \| .*\[.*\]", text)
 
 
-MEASURED = """
+USE_MEASURE = """
 import numpy as np
 from debias_nb.diagnosis.test_sets import as_test
 from debias_nb.diagnosis.titles import TITLES
@@ -330,8 +331,8 @@ assert as_test("new", file, metric="precision5").metric == "precision5" and TITL
 """
 
 
-def test_a_measure_has_values_and_decides_a_test(extended):
-    tool("python", "-c", MEASURED, cwd=extended)
+def test_a_measure_has_values_and_decides_a_test(recipes_copy):
+    tool("python", "-c", USE_MEASURE, cwd=recipes_copy)
 
 
 READ_PAIRS = """
@@ -347,17 +348,17 @@ else:
 """
 
 
-def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp_path):
+def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(recipes_copy, tmp_path):
     frame = pd.DataFrame({"left": ["a kettle", "a lamp"], "right": ["my kettle", "a chair"], "label": [1, 0]})
     frame.to_feather(tmp_path / "new.feather")
     (tmp_path / "damaged.feather").write_bytes(b"no table")
     tool("python", "-c", READ_PAIRS, cwd=tmp_path)
 
 
-def test_the_tests_of_the_project_pass_after_all_recipes(extended):
+def test_the_tests_of_the_project_pass_after_all_recipes(recipes_copy):
     """The quick ones; its table's runs are published by then, and the method's are not, as in a pull request.
     What a process loads that imports a module follows from who imports whom, which is asked too."""
     files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks",
                                              "test_packages", "test_names")]
     left_out = ["-m", "not slow", "-k", "not an_import_loads_no_module"]
-    tool("pytest", *files, *left_out, "-p", "no:cacheprovider", "-q", cwd=extended)
+    tool("pytest", *files, *left_out, "-p", "no:cacheprovider", "-q", cwd=recipes_copy)

@@ -14,14 +14,12 @@ import typer
 from typer.testing import CliRunner
 
 from debias_nb import DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores, diagnose_texts
-from debias_nb import label, load_questions
-from debias_nb import read_pairs_file
+from debias_nb import load_questions, read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.files.forms import FORMS, Columns, Form
 from debias_nb.papers.data.labeled_pairs import training_pairs
 from debias_nb.data.registry import MissingData, inventory
 from debias_nb.data.tables import FORMATS, Format
-from debias_nb.diagnosis.commands import as_now
 from debias_nb.diagnosis.methods import METHODS, MethodSpec, read_method, read_methods
 from debias_nb.diagnosis.ranges import RANGES, check_numbers
 from debias_nb.diagnosis.test_sets import FORMS as TESTS, check_metric
@@ -32,26 +30,26 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def listed():
+def list_names():
     "What a command lists, as one line."
     return lambda command: " ".join(CliRunner().invoke(app, [command]).output.split())
 
 
-def shown(notebook: str, what: str, **names) -> str:
+def show_table(notebook: str, marker: str, **names) -> str:
     "What a cell of the site shows when it is made: of the cell that has some code, its last value."
     cells = nbformat.read(ROOT / notebook, 4).cells
-    code = next(cell.source for cell in cells if cell.cell_type == "code" and what in cell.source)
+    code = next(cell.source for cell in cells if cell.cell_type == "code" and marker in cell.source)
     lines = code.splitlines()
-    first = next(number for number, line in enumerate(lines) if what in line)
+    first = next(number for number, line in enumerate(lines) if marker in line)
     exec("\n".join(lines[first:-1]), names)
     return str(eval(lines[-1], names))
 
 
 def site_of_forms() -> str:
-    return shown("nbs/diagnosis/your_files.ipynb", "FORMS.items()", FORMS=FORMS, FORMATS=FORMATS, Markdown=str)
+    return show_table("nbs/diagnosis/your_files.ipynb", "FORMS.items()", FORMS=FORMS, FORMATS=FORMATS, Markdown=str)
 
 
-def test_a_form_of_tests_is_added_in_one_place(monkeypatch, listed):
+def test_a_form_of_tests_is_added_in_one_place(monkeypatch, list_names):
     def ways(header):
         return [Columns("ranked", ("topic",), ("list",))] if not header.labels else []
 
@@ -62,7 +60,7 @@ def test_a_form_of_tests_is_added_in_one_place(monkeypatch, listed):
 
     monkeypatch.setitem(FORMS, "ranked", Form("ranked lists", "these texts are in this order", "`topic` and `list`",
                                               ways, read))
-    assert "ranked: topic and list" in listed("forms")
+    assert "ranked: topic and list" in list_names("forms")
     assert "| ranked | these texts are in this order | `topic` and `list` |" in site_of_forms()
     rows = pd.DataFrame({"topic": ["eggs", "moles"], "list": ["boil them", "they dig"]})
     file = read_pairs_file(rows)
@@ -71,12 +69,12 @@ def test_a_form_of_tests_is_added_in_one_place(monkeypatch, listed):
         read_pairs_file(rows, form="rankd")
 
 
-def test_a_format_of_files_is_added_in_one_place(monkeypatch, listed, tmp_path):
+def test_a_format_of_files_is_added_in_one_place(monkeypatch, list_names, tmp_path):
     def read(path, _split):
         return pd.DataFrame(json.loads(path.read_text()[1:]), [1, 2], ["left", "right", "label"], dtype=object)
 
     monkeypatch.setitem(FORMATS, ".rows", Format("Rows", read))
-    assert listed("forms").endswith("Arrow or Rows")
+    assert list_names("forms").endswith("Arrow or Rows")
     assert "`.rows`" in site_of_forms()
     file = tmp_path / "new.rows"
     file.write_text('#[["an egg", "eggs", 1], ["a mole", "planes", 0]]')
@@ -90,12 +88,12 @@ def test_the_docstring_names_each_format():
     assert [form for form in FORMS if f'"{form}"' not in read_pairs_file.__doc__] == []
 
 
-def test_a_method_is_added_in_one_place(monkeypatch, listed):
+def test_a_method_is_added_in_one_place(monkeypatch, list_names):
     monkeypatch.setitem(METHODS, "madeup", MethodSpec("a method of a test", "Made up, {:g}", .25, (.1, .25, .5, 1)))
-    text = listed("methods")
+    text = list_names("methods")
     assert "madeup:0.25" in text and "wise-ft:0.5" in text and "outreg-texts" in text
-    *_, table = shown("nbs/diagnosis/compare.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS,
-                      pd=pd).splitlines()
+    *_, table = show_table("nbs/diagnosis/compare.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS,
+                           pd=pd).splitlines()
     assert table.split() == ["madeup", "0.1,", "0.25,", "0.5,", "1"]
     assert read_method("madeup").title == "Made up, 0.25"
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
@@ -125,23 +123,23 @@ def test_a_corpus_is_added_in_one_place(monkeypatch, tmp_path):
             read()
 
 
-def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, listed):
+def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, list_names):
     monkeypatch.setattr(TESTS["candidates"], "metrics", ("accuracy", "madeup"))
-    assert "metrics: auc05, ap candidates:" in listed("forms")
-    assert "metrics: accuracy, madeup retrieval:" in listed("forms")
+    assert "metrics: auc05, ap candidates:" in list_names("forms")
+    assert "metrics: accuracy, madeup retrieval:" in list_names("forms")
     file = read_pairs_file([{"anchor": "an egg", "positive": "eggs", "negative": "planes"}])
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
         check_metric("madeupp", [file])
 
 
 COMMANDS = {command.callback.__name__: command for command in typer.main.get_command(app).commands.values()}
-DOORS = [diagnose, diagnose_scores, diagnose_results, diagnose_texts, compare, label]
+DOORS = [diagnose, diagnose_scores, diagnose_results, diagnose_texts, compare]
 OF_FILES = {"columns", "group", "where", "match", "match_from", "other_to"} # read_pairs_file has them in Python
 
 
 def numbers_of(function) -> set[str]:
     "The arguments of a door that are numbers."
-    hints = {name: str(one.annotation) for name, one in inspect.signature(function).parameters.items()}
+    hints = {name: str(parameter.annotation) for name, parameter in inspect.signature(function).parameters.items()}
     return {name for name, hint in hints.items()
             if hint in ("<class 'int'>", "<class 'float'>", "int | None", "float | None")}
 
@@ -154,34 +152,32 @@ def test_a_door_and_its_command_take_the_same(function):
     assert isinstance(inspect.signature(function).return_annotation, type)
     settings = {*inspect.signature(TrainingSettings).parameters}
     options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {
-        "fail_on", "verdict_words", "overwrite", "help", "devices"}
+        "fail_on", "verdict_words", "overwrite", "help"}
     if function is compare:
         arguments = arguments - {"training"} | settings
-    if function is label:
-        options -= {"texts", "folder"} # further pools
-    renamed = {"test": "tests", "out": "folder"} if function is compare else {"test": "tests"}
-    found = {renamed.get(name, name) for name in options}
-    assert found - {"out"} == arguments - {"progress", "out"}
+    new_names = {"test": "tests", "out": "folder"} if function is compare else {"test": "tests"}
+    names = {new_names.get(name, name) for name in options}
+    assert names - {"out"} == arguments - {"progress"}
 
 
 @pytest.mark.parametrize("function", [*DOORS, TrainingSettings], ids=lambda function: function.__name__)
 def test_each_number_has_a_range_that_its_help_names_and_that_is_checked(function):
     for name in numbers_of(function):
-        told = re.search(rf"^(?:    )?{name} : (.*)", inspect.getdoc(function), flags=re.MULTILINE)
-        assert told is None or str(RANGES[name]) in told[1] or RANGES[name].low == -math.inf, name
-        required = {other: "nowhere" for other, one in inspect.signature(function).parameters.items()
-                    if one.default is one.empty}
+        match = re.search(rf"^(?:    )?{name} : (.*)", inspect.getdoc(function), flags=re.MULTILINE)
+        assert match is None or str(RANGES[name]) in match[1] or RANGES[name].low == -math.inf, name
+        arguments = {key: "nowhere" for key, parameter in inspect.signature(function).parameters.items()
+                     if parameter.default is parameter.empty}
         for wrong in (True, "many", RANGES[name].low - 1 if RANGES[name].low > -math.inf else math.inf):
             with pytest.raises(ConfigError, match=f"^{name} must"):
-                function(**required | {name: wrong})
+                function(**arguments | {name: wrong})
             with pytest.raises(ConfigError, match=f"^{name} must"):
                 check_numbers(**{name: wrong})
 
 
 def test_a_wrong_number_is_refused_by_the_command():
-    done = CliRunner().invoke(app, ["diagnose", "--base", "a", "--tuned", "b", "--test", "n=nowhere.csv",
-                                    "--sample", "9"])
-    assert done.exit_code == 2 and done.output == "debias-nb: sample must be a whole number from 10, got 9\n"
+    run = CliRunner().invoke(app, ["diagnose", "--base", "a", "--tuned", "b", "--test", "n=nowhere.csv",
+                                   "--sample", "9"])
+    assert run.exit_code == 2 and run.output == "debias-nb: sample must be a whole number from 10, got 9\n"
 
 
 @pytest.mark.slow
@@ -194,29 +190,5 @@ def test_help_and_refusals_wait_for_no_pytorch(words, tmp_path):
     program = ("import sys; from debias_nb.commands.cli import app; sys.argv[1:] = {}\ntry:\n app()\nfinally:\n assert "
                "'torch' not in sys.modules and 'pandas' not in sys.modules")
     words = [word.format(table=tmp_path / "t.csv") for word in words]
-    done = subprocess.run([sys.executable, "-c", program.format(words)], capture_output=True, text=True)
-    assert done.returncode in (0, 2) and "AssertionError" not in done.stderr, done.stderr
-
-
-FORMER_COMMANDS = {
-    "--base a --tuned b --test n=c": "diagnose --base a --tuned b --test n=c",
-    "--results base=a --results=tuned=b --margin 2": "diagnose-results --base a --tuned b --margin 2",
-    "--scores base=a --scores=tuned=b --test n=c": "diagnose-scores --scores base=a --scores=tuned=b --test n=c",
-    "--test n=c --columns=l,r,y,base,tuned": "diagnose-scores --test n=c --columns=l,r,y,base,tuned",
-    "--base a --tuned b --texts c": "diagnose-texts --base a --tuned b --texts c",
-    "--base=a --tuned b --texts=c --test n=d": "diagnose --base=a --tuned b --texts=c --test n=d",
-    "--texts=c": "diagnose-texts --texts=c", "--help": "diagnose --help", "--test n=c": "diagnose --test n=c",
-}
-
-
-@pytest.mark.parametrize("former", FORMER_COMMANDS)
-def test_a_former_command_goes_to_the_one_that_answers_now(former):
-    name, options = as_now(former.split())
-    assert " ".join([name, *options]) == FORMER_COMMANDS[former]
-
-
-def test_a_former_command_warns():
-    done = CliRunner().invoke(app, ["diagnose", "--results", "base=nowhere", "--results", "tuned=nowhere"])
-    assert done.exit_code == 2
-    assert "this is `debias-nb diagnose-results` now" in done.output
-    assert "nowhere: results of one model are expected" in done.output
+    process = subprocess.run([sys.executable, "-c", program.format(words)], capture_output=True, text=True)
+    assert process.returncode in (0, 2) and "AssertionError" not in process.stderr, process.stderr

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from debias_nb.checks import check_known, check_range, quoted, visible
 from debias_nb.papers.data.authors import read_pan_pairs
-from debias_nb.data.pairs import LABELS, check_columns, check_label, named_cells, read_pairs
+from debias_nb.data.pairs import QUESTION_LABELS, check_columns, check_label, named_cells, read_pairs
 from debias_nb.data.registry import CONVERSION_FILE, NUL, Conversion, DataError, Pin, data_folders, json_rows
 from debias_nb.data.registry import parsed_lines
 from debias_nb.data.registry import parsed_rows, sha256_of, text_lines, without_end
@@ -131,11 +131,11 @@ def _hub_rows(path) -> list[dict]: # label, question1, question2
 def _hub_pair(_, row) -> tuple[int, str, str]: # label, left, right
     "Raises `ValueError` for another label than 0 or 1, and for what is no text."
     label = str(row["label"])
-    check_label(label, LABELS)
+    check_label(label, QUESTION_LABELS)
     for side in ("question1", "question2"):
         if not isinstance(row[side], str) or NUL in row[side]:
             raise ValueError(f"{side}: a text is expected, found {quoted(row[side])}")
-    return LABELS[label], " ".join(row["question1"].split()), " ".join(row["question2"].split())
+    return QUESTION_LABELS[label], " ".join(row["question1"].split()), " ".join(row["question2"].split())
 
 
 def _glue_rows(path) -> tuple[list, int]: # label, left, right of each; how many lines are broken
@@ -153,8 +153,8 @@ def _glue_rows(path) -> tuple[list, int]: # label, left, right of each; how many
         if len(cells) != len(columns):
             return None
         row = named_cells(cells, columns)
-        check_label(row["is_duplicate"], LABELS)
-        return LABELS[row["is_duplicate"]], row["question1"], row["question2"]
+        check_label(row["is_duplicate"], QUESTION_LABELS)
+        return QUESTION_LABELS[row["is_duplicate"]], row["question1"], row["question2"]
 
     rows = list(parsed_rows(path, lines, read))
     complete = [row for row in rows if row]

@@ -324,7 +324,7 @@ def contents(names: dict[str, str]) -> list:
         first = [page for page in pages if page.endswith(tuple(f"{name}.md" for name in OF_PAPER))]
         papers.append({title: first + [page for page in pages if page not in first]})
     leading = [names[f"nbs/{name}.ipynb"] for name in (
-        *(f"diagnosis/{name}" for name in ("check", "your_files", "label", "recipes", "in_ci", "larger",
+        *(f"diagnosis/{name}" for name in ("check", "your_files", "recipes", "in_ci", "larger",
                                            "from_sentence_transformers", "own_pairs")),
         "losses/regularized")]
     advice = [f"reports/{name}.md" for name in ("diagnosis/WHAT_TO_DO", "studies/strength")]

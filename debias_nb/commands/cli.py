@@ -12,7 +12,7 @@ from typer import Exit, Option
 
 from ..checks import RunnerError
 from ..plugins import plugins
-from .terminal import UserGroup, echo, end
+from .terminal import UserGroup, echo
 
 app = typer.Typer(cls=UserGroup, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 for part in plugins("debias_nb.commands"):
@@ -45,11 +45,6 @@ def options(
     version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ):
     "Reproduce three papers on spurious correlations in text matching, and diagnose fine-tuned text encoders."
-    from .. import _check_versions
-    try:
-        _check_versions()
-    except ImportError as e:
-        end(str(e), 2)
     settle_folders()
 
 

@@ -35,7 +35,7 @@ def is_for_users(error: Exception) -> bool:
     return isinstance(error, (RecordError, WorkerLost))
 
 
-OWN = "Your own pairs"
+OWN_PAIRS_PANEL = "Your own pairs"
 REPRODUCTION = "The three papers"
 MAINTENANCE = "Maintenance"
 
@@ -57,7 +57,7 @@ class UserGroup(TyperGroup):
             end(str(e) or "there is not enough memory", 2)
 
     def format_commands(self, ctx, formatter):
-        rows = {panel: [] for panel in (REPRODUCTION, OWN, MAINTENANCE)}
+        rows = {panel: [] for panel in (REPRODUCTION, OWN_PAIRS_PANEL, MAINTENANCE)}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             rows[command.rich_help_panel].append((name, command.get_short_help_str(90)))
@@ -88,7 +88,7 @@ def project_here() -> Path:
         raise RunnerError(f"{problem}, and {Path.cwd()} is not in one") from None
 
 
-Profile = Annotated[Literal["planted", "small", "paper"], Option(
+ProfileOption = Annotated[Literal["planted", "small", "paper"], Option(
     help="planted (synthetic data, minutes), small (real data, CPU hours) or paper (the paper's setting, GPU).")]
 Full = Annotated[bool, Option("--full", help="Include the parts that take long.")]
 Workers = Annotated[int | None, Option(min=1, help="Number of processes; default: one per core.")]

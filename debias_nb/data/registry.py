@@ -122,7 +122,7 @@ class Registry(Strict):
         return files[file]
 
 # %% ../../nbs/data/registry.ipynb #71b9c2d8
-_read_once = once_per_state(load_config)
+_load_registry_once = once_per_state(load_config)
 
 
 def load_registry(
@@ -131,11 +131,11 @@ def load_registry(
 ) -> Registry:
     "Read and validate a registry. Raises `ConfigError`, also for a data set of your own with a name of the package's."
     if path:
-        return _read_once(path, Registry, str(path))
-    package = _read_once(package_file("data/datasets.yaml"), Registry, "debias_nb/data/datasets.yaml")
+        return _load_registry_once(path, Registry, str(path))
+    package = _load_registry_once(package_file("data/datasets.yaml"), Registry, "debias_nb/data/datasets.yaml")
 
     def load(path):
-        return _read_once(path, Registry, str(path)).datasets
+        return _load_registry_once(path, Registry, str(path)).datasets
 
     return Registry(datasets=with_own(package.datasets, "DEBIAS_NB_DATA", "datasets.yaml", load))
 

@@ -106,7 +106,7 @@ class AllClear:
     Parameters
     ----------
     is_clear : bool
-        Whether a loss of two points is as good as excluded; if not, nobody knows.
+        Whether hardly a trial like this one lost two points, or the ranks exclude it; if not, nobody knows.
     sentences : list of str
         The answer and what it rests on.
     churn : float
@@ -177,7 +177,7 @@ def all_clear(scorers: dict[str, Scorer], texts: HeldTexts, pairs: PairFile | No
                             f"{sentence}")
     sentences[0] = f"{'All clear' if is_clear else 'Label'}: {sentences[0]}"
     if not is_clear:
-        sentences.append("This is no alarm: without labels nobody can tell. `debias-nb label` chooses what to label.")
+        sentences.append("This is no alarm: without labels nobody can tell. Label pairs that are drawn at random.")
     if scorers:
         sentences.append(_crowding(scorers, sample))
     return AllClear(bool(is_clear), sentences, churn, bound)
@@ -204,8 +204,8 @@ def diagnose_texts(
     Returns
     -------
     AllClear
-        Printed, it is the answer. All clear where so few nearest neighbors changed, or so few ranks of pairs, that a
-        loss of two points is as good as excluded; else label. It is never an alarm.
+        Printed, it is the answer. All clear where so few nearest neighbors changed that hardly a trial of ours lost two
+        points, which it counts, or where the ranks of pairs exclude such a loss; else label. It is never an alarm.
 
     Raises
     ------

@@ -63,7 +63,7 @@ def _row(test: Test, tests: int, part: str, rows, metric: str) -> dict:
     decides = metric == test.metric
     row = {
         "test": test.name, "part": part, "metric": metric, "decides": decides, "form": test.file.form, "tests": tests,
-        "counted": test.counted, "cases": cases, "share": cases / len(test.cases), "matches": test.matches,
+        "counted": test.case, "cases": cases, "share": cases / len(test.cases), "matches": test.matches,
         "units": test.units.count(), "drawn": test.units.description, "planned": test.planned(tests),
         "paired": change_of(test, "tuned", metric, rows),
     }

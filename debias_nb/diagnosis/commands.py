@@ -1,70 +1,27 @@
 """Commands for your own pairs: one for each question.
 
 A wrong option, file or header is told before PyTorch is imported, which takes seconds."""
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 from typer import Exit, Option
-from typer.core import TyperCommand
 
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
-from ..commands.terminal import OWN, echo, interruptible
+from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
 from ..settings import OfLabels, OfMatches
-from ..bars import is_shown
+from ..bars import is_bar_shown
 from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite
 from .options import Prompts, Sample, Seed, Tests
 from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
 from .options import folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
-from .targets import COMPARISON, DIAGNOSIS, check_new_table, check_targets, write_whole
+from .targets import COMPARISON, DIAGNOSIS, check_targets, write_whole
 
 if TYPE_CHECKING:
     from .files.pairs_file import PairFile
 
 app = typer.Typer()
-
-
-class FormerDiagnose(TyperCommand):
-    "`diagnose`, which hands what other commands answer now on to them, with a warning."
-    def make_context(self, info_name, args, parent=None, **extra):
-        name, options = as_now([*args])
-        if name == info_name or parent is None:
-            return super().make_context(info_name, args, parent, **extra)
-        echo(f"debias-nb: this is `debias-nb {name}` now; `debias-nb diagnose` answers it in this version for the last "
-             "time", err=True)
-        return parent.command.get_command(parent, name).make_context(name, options, parent, **extra)
-
-
-def as_now(args: list[str]) -> tuple[str, list[str]]: # of `diagnose`
-    "Return the command that answers, and its arguments."
-    parts = [arg.split("=", 1) if arg.startswith("--") else [arg] for arg in args]
-    words = [*chain.from_iterable(parts)]
-    if "--results" in words:
-        return "diagnose-results", _each_folder(args)
-    if {"--help"} & {*words} or "--base" in words:
-        return ("diagnose-texts" if "--texts" in words and "--test" not in words else "diagnose"), args
-    if "--texts" in words and "--test" not in words:
-        return "diagnose-texts", args
-    has_scores = any(word.count(",") >= 4 for word in words)
-    return ("diagnose-scores" if "--scores" in words or has_scores and "--tuned" not in words else "diagnose"), args
-
-
-def _each_folder(args: list[str]) -> list[str]: # `--results base=FOLDER` as `--base FOLDER`
-    options = []
-    arguments = iter(args)
-    for arg in arguments:
-        flag, sign, value = arg.partition("=")
-        if flag == "--results":
-            model, _, path = (value if sign else next(arguments, "")).partition("=")
-            check_known("--results: model", model, ("base", "tuned"), ConfigError)
-            if f"--{model}" in options:
-                raise ConfigError("--results takes base=FOLDER and tuned=FOLDER, each once")
-            options += [f"--{model}", path]
-        else:
-            options.append(arg)
-    return options
 
 
 def _read_files(
@@ -85,18 +42,7 @@ def _read_files(
     for name, arguments in arguments_by_file([*sources], by_name, has_scores, group, where).items():
         check_header(sources[name], options_from(**arguments, **match_rules))
     from .files.pairs_file import read_named_files
-    return read_named_files(train, paths, by_name, has_scores, is_shown(None), group, where, **match_rules)
-
-
-def _read_pool(path: str, columns: str | None) -> "PairFile":
-    "Read pairs that are to be labeled. Raise `DataError`."
-    from ..data.tables import check_file
-    from .files.forms import check_header, options_from
-    options = {"columns": columns, "form": "retrieval"}
-    check_file(path)
-    check_header(path, options_from(**options))
-    from .files.pairs_file import read_pairs_file
-    return read_pairs_file(path, name="pool", **options)
+    return read_named_files(train, paths, by_name, has_scores, is_bar_shown(None), group, where, **match_rules)
 
 
 def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClear` or `Comparison`
@@ -129,7 +75,7 @@ def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) 
         raise Exit(1)
 
 
-@app.command(rich_help_panel=OWN, cls=FormerDiagnose)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose(
     base: Base, tuned: Tuned, test: Tests, train: Train = None,
     columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
@@ -138,9 +84,6 @@ def diagnose(
     prompts: Prompts = None, sample: Sample = None,
     texts: Annotated[str | None, Option(
         help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
-    devices: Annotated[str | None, Option(
-        metavar="DEVICE,DEVICE", help="Devices that encode texts, a process on each, such as cuda:0,cuda:1 or "
-                                      "cpu,cpu.")] = None,
     seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
     overwrite: Overwrite = False,
 ):
@@ -153,17 +96,14 @@ def diagnose(
     files = _read_files(train, test, columns, group=group, where=where, match=match, match_from=match_from,
                         other_to=other_to)
     from . import diagnose as diagnosing
-    from .models import load_model
-    places = names_of(devices)
-    models = [name if places is None else load_model(name, places) for name in (base, tuned)]
     diagnosis = diagnosing.diagnose(
-        *models, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold,
+        base, tuned, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold,
         prompts=both_prompts, sample=sample,
         texts=new_texts, seed=seed)
     _end(diagnosis, out, fail_on, verdict_words)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose_scores(
     test: Tests,
     scores: Annotated[list[str] | None, Option(
@@ -198,7 +138,7 @@ def diagnose_scores(
     _end(diagnosis, out, fail_on, verdict_words)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose_results(
     base: Annotated[str, Option(help="Folder of the base's results, as `mteb run --output-folder` writes it.")],
     tuned: Annotated[str, Option(help="Folder of the tuned model's results.")],
@@ -215,7 +155,7 @@ def diagnose_results(
     _end(published.diagnose_results(base, tuned, names_of(trained), margin), out, fail_on, verdict_words)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose_texts(
     texts: Annotated[str, Option(
         help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, "
@@ -239,41 +179,7 @@ def diagnose_texts(
     raise Exit(fail_on == "unsure" and not answer.is_clear)
 
 
-@app.command(rich_help_panel=OWN)
-def label(
-    base: Base, tuned: Tuned,
-    pool: Annotated[str | None, Option(
-        help="Table with a pair of texts in each row, such as your own candidates. Labels are not read.")] = None,
-    texts: Annotated[str | None, Option(
-        help="Texts in place of a pool: one per line, or a column as in new.csv:question. Their nearest neighbors "
-             "under either model are candidates.")] = None,
-    folder: Annotated[str | None, Option(
-        help="Queries and corpus in place of a pool, as BEIR writes them. The first ten texts of either model are "
-             "candidates.")] = None,
-    columns: Annotated[str | None, Option(
-        metavar="COLUMN,COLUMN", help="Names of the pool's two columns of texts, such as name1,name2. By default they "
-                                      "are recognized by their names.")] = None,
-    n: Annotated[int, number("n", "Largest number to label. Queries are drawn whole.")] = 200,
-    out: Annotated[str, Option(help="Table to label, a new CSV file.")] = "to_label.csv",
-    prompts: Prompts = None,
-    seed: Annotated[int, number("seed", "Random seed. Another seed draws another sample.")] = 0,
-):
-    "Choose the pairs that are most worth a label, where there are few labels or none."
-    check_numbers(n=n, seed=seed)
-    both_prompts = two_prompts(prompts)
-    if sum(source is not None for source in (pool, texts, folder)) != 1:
-        raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
-    if columns is not None and pool is None:
-        raise ConfigError("--columns: they are of a pool")
-    check_new_table(Path(out))
-    new_texts = texts and texts_of(texts)
-    pairs = None if pool is None else _read_pool(pool, columns)
-    from . import label as labeling
-    candidates = labeling.Pool(pairs, new_texts, folder)
-    echo(repr(labeling.label(base, tuned, candidates, n, out, prompts=both_prompts, seed=seed)))
-
-
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def demo(
     out: Out = Path("demo"),
     overwrite: Overwrite = False,
@@ -286,7 +192,7 @@ def demo(
     echo(diagnosis.decision.verdict())
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def compare(
     base: Base,
     train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")],
@@ -355,14 +261,14 @@ def compare(
     echo(comparison.verdict(verdict_words))
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def forms():
     "List the forms, metrics and formats of files."
     from .test_sets import forms_table
     echo(forms_table())
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def methods():
     "List the methods of compare."
     from .methods import methods_table

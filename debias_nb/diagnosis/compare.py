@@ -23,10 +23,9 @@ from ..data.sentences import GENERAL_TEXTS
 from ..data.texts import HeldTexts, read_held_texts
 from ..encoders.kinds import deep_copy
 from ..files import cache_dir, fingerprint
-from ..bars import is_shown
+from ..bars import is_bar_shown
 from .comparison import Comparison, Kind, part_name
 from .evidence import doubts, shared_pairs
-from .former import accepts_former
 from .inputs import apart_of, made_of, read_files, with_prompts
 from .methods import HOW, Method, fitting, general_notes, missing_general
 from .methods import read_methods, settings_for, training_rows, without_tests
@@ -184,7 +183,6 @@ class TrainingSettings:
                       redraw=self.redraw)
 
 
-@accepts_former("compare")
 def compare(
     base: Model,
     train: Source,
@@ -278,7 +276,7 @@ def compare(
     check_known("kind", kind or "sentences", get_args(Kind), ConfigError)
     check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
     validation = {} if validation is None else validation
-    bars = is_shown(progress)
+    bars = is_bar_shown(progress)
     files = _read_all(train, tests, validation, bars)
     check_metric(metric, [file for name, file in files.items() if name != "train"])
     further_texts = _texts_at_hand(texts, files, tests)

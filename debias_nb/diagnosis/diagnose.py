@@ -23,16 +23,14 @@ from ..data.registry import DataError
 from ..encoders.kinds import has_template
 from ..data.texts import HeldTexts
 from .all_clear import all_clear, read_unlabeled
-from ..bars import is_shown, with_bar
-from .devices import started
+from ..bars import is_bar_shown, with_bar
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, fits, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts
 from .evidence import flat_scores, flaws, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
-from .former import accepts_former
-from .inputs import BOTH_LABELS, apart_of, describe_samples, load_pair, made_of, read_files
+from .inputs import BOTH_LABELS, apart_of, load_pair, made_of, read_files
 from .inputs import setting_differences
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
@@ -145,7 +143,7 @@ def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], is_mixed: bo
     for test in tests:
         if len(test.cases) > test.sample:
             notes.append(f"Words and what a model does not read are counted on {test.sample:,} of the "
-                         f"{len(test.cases):,} {test.counted} of {test.name}.")
+                         f"{len(test.cases):,} {test.case} of {test.name}.")
     if _knows_words(scorers):
         notes.append("All tokens of a word are masked together; a static model leaves them out of its sum.")
     else:
@@ -248,7 +246,7 @@ def _not_tested(tests: list[Test], like: str) -> list[str]:
         gaps.append("New data: the only test is like training.")
     elif not any(test.name == like for test in tests):
         gaps.append(f"Data like training: no test is called `{like}`.")
-    if not any(test.file.form in ("retrieval", "pooled") for test in tests):
+    if not any(test.file.form == "retrieval" for test in tests):
         gaps.append("Search in one large collection.")
     return gaps
 
@@ -316,12 +314,8 @@ def _of_models(
     with suppress(ValueError): # models of different make
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     encoders = scorers | mixes
-    has_devices = any(scorer.devices for scorer in encoders.values())
-    # one model's processes at a time
-    for group in [{name: scorer} for name, scorer in encoders.items()] if has_devices else [encoders]:
-        with started(group) as ready:
-            for test in tests:
-                test.add_scores(ready, progress)
+    for test in tests:
+        test.add_scores(encoders, progress)
     measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
     # of `below_chance`
     measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)]
@@ -439,7 +433,6 @@ def report(
     options = rule._asdict() | {"prompts": prompts}
     facts = made_of(
         command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
-    describe_samples(facts["files"], tests, models)
     is_harmed = (table.verdict == "worse").any()
     program = snippet(scorers, train, share, is_harmed, meets_rule) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes
@@ -455,7 +448,6 @@ def report(
         all_clear=inputs.texts and all_clear(scorers, *inputs.texts, rule.seed))
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #711b2d3f
-@accepts_former("diagnose")
 def diagnose(
     base: "Model",
     tuned: "Model",
@@ -486,8 +478,7 @@ def diagnose(
         `read_pairs_file` takes, or as it returns them with `columns`, `group`, `where` or `match`.
     metric : str, optional
         Metric that decides, on tests that have it; by default the first of each form: `auc05` (AUC(0.05)) or `ap` of
-        pairs, `accuracy` or `mrr` of candidates, `ndcg10`, `mrr10`, `recall10`, `recall100` or `map` of retrieval, and
-        `ndcg10` or `p10` of queries that `label` chose.
+        pairs, `accuracy` or `mrr` of candidates, and `ndcg10`, `mrr10`, `recall10`, `recall100` or `map` of retrieval.
     margin : float in (0, 100]
         Smallest change that matters for the decision, in points.
     like : str
@@ -528,7 +519,7 @@ def diagnose(
     [['new', 'auc05', 300, 100], ['new', 'ap', 300, 100]]
     """
     rule = Rule(seed, metric, sample, margin, like, threshold)
-    bars = is_shown(progress)
+    bars = is_bar_shown(progress)
     inputs = read_inputs(train, tests or {}, texts, rule, bars)
     models = load_pair(base, tuned, prompts)
     findings = _of_models(models, inputs.train, inputs.tests, rule.least, sample or PairTest.sample, seed, bars)

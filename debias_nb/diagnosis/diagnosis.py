@@ -173,9 +173,8 @@ STEPS = { # of each answer
     "texts, or without training, average the weights. General texts come last. Then compare (`debias-nb compare`).",
     "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
     "either": "Ship either. If you keep the base, you need to replace nothing.",
-    "cannot tell": "Get more {cases}, of the kind that the encoder "
-    "will meet: `debias-nb label` chooses which pairs to label. Until then keep the base, unless you can bear the loss "
-    "that the tests do not rule out.",
+    "cannot tell": "Get more {cases}, of the kind that the encoder will meet. Until then keep the base, unless you can "
+    "bear the loss that the tests do not rule out.",
 }
 
 
@@ -255,8 +254,7 @@ class Diagnosis:
         use = {test: threshold_sentence(rows).partition(". ")[0] + "."
                for test, rows in tables(self.thresholds).items()}
         use |= {test: ranks_sentence(moves) for test, moves in self.ranks.items()}
-        samples = {name: file["sample"] for name, file in self.facts["files"].items() if "sample" in file}
-        return cards(self.verdicts, self.decision, use, samples)
+        return cards(self.verdicts, self.decision, use)
 
     def sections(self) -> list[Section]:
         "Return the parts of the page."

@@ -5,9 +5,8 @@ from pathlib import Path
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
 from .all_clear import neighbor_churn, neighbors, read_unlabeled, sample_distinct
-from .files.pairs_file import read_named_files
-from .test_sets import as_test, check_metric
-from .inputs import prepared
+from .inputs import read_files
+from .test_sets import as_test
 from .models import Model, load_model
 
 
@@ -20,12 +19,6 @@ class DiagnosisEvaluator(SentenceEvaluator):
         Name to what is tested on, as `diagnose` takes it.
     base : str, Path or SentenceTransformer
         The encoder before fine-tuning; a model in memory is measured now, before it is trained.
-    columns : tuple of str, or dict, optional
-        Names of columns as `read_pairs_file` takes them, of all tests or by the name of a test.
-    metric : str, optional
-        The metric that decides, on tests that have it, as in `diagnose`.
-    name : str
-        Stands before the names of metrics.
     texts : str, Path, list or table, optional
         Unlabeled texts of the new data, as in `diagnose`.
 
@@ -42,8 +35,6 @@ class DiagnosisEvaluator(SentenceEvaluator):
         For tests that cannot be read or are too small.
     EncoderError
         For a base that is not found, or no sentence encoder.
-    ConfigError
-        For a metric that no test has.
 
     Examples
     --------
@@ -54,19 +45,13 @@ class DiagnosisEvaluator(SentenceEvaluator):
     >>> evaluator(model)["worst_change"]
     0.0
     """
-    def __init__(
-        self, tests: dict, base: Model, columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
-        metric: str | None = None, name: str = "", texts: str | Path | Iterable[str] | None = None,
-    ):
+    def __init__(self, tests: dict, base: Model, texts: str | Path | Iterable[str] | None = None):
         super().__init__()
-        files = prepared(read_named_files(None, tests, columns))
-        check_metric(metric, list(files.values()))
         scorer = load_model(base)
-        self.tests = {test: as_test(test, file, metric=metric) for test, file in files.items()}
+        self.tests = {test: as_test(test, file) for test, file in read_files(None, tests).items()}
         self.base = {test: self._value(test_set, scorer) for test, test_set in self.tests.items()}
         self.texts = [] if texts is None else sample_distinct(read_unlabeled(texts)[0].texts)
         self.neighbors = neighbors(scorer, self.texts) if self.texts else None
-        self.name = name
         self.primary_metric = "worst_change"
 
     def _value(self, test, scorer) -> float:
@@ -82,6 +67,5 @@ class DiagnosisEvaluator(SentenceEvaluator):
             metrics |= {f"{test}_{test_set.metric}": values[test], f"{test}_change": changes[test]}
         if self.texts:
             metrics["changed_neighbors"] = neighbor_churn(self.neighbors, neighbors(scorer, self.texts))
-        metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics

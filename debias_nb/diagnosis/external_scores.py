@@ -15,7 +15,7 @@ from ..data.registry import DataError
 from .files.run_files import MODELS, Run, read_run
 from ..data.tables import check, floats
 from ..files import fingerprint, sha256_file
-from ..bars import is_shown
+from ..bars import is_bar_shown
 from .diagnose import Findings, Rule, read_inputs, report
 from .diagnosis import Diagnosis
 from .test_sets import RetrievalTest, Test, part_of
@@ -341,7 +341,7 @@ def diagnose_scores(
     ['worse', 'worse']
     """
     rule = Rule(seed, metric, sample, margin, like, threshold)
-    bars = is_shown(progress)
+    bars = is_bar_shown(progress)
     inputs = read_inputs(train, tests, texts, rule, bars)
     models = find_scores(scores, inputs.test_files)
     findings = findings_of(models, inputs.tests)

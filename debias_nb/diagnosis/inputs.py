@@ -12,29 +12,26 @@ from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart
 from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
-from .test_sets import FEWEST_OTHERS, Test
-from ..measures.strata import LOOK, looking_cost
-
-
-def prepared(files: dict[str, PairFile]) -> dict[str, PairFile]: # of `read_named_files`
-    "Make tests that decide of all files but `train`: mark copies of matches, leave out pairs with both labels."
-    return {name: file if name == "train" else without_contradictions(with_copies(file))
-            for name, file in files.items()}
+from .test_sets import Test
 
 
 def read_files(
     train: Source | None, tests: dict, progress: bool = False,
 ) -> dict[str, PairFile]: # `train` first if there is one
-    "Read all files of a door. Raise `DataError` also for names that are no names of files."
-    return prepared(read_named_files(train, tests, progress=progress))
+    """Read all files of a door; in those but `train` mark copies of matches, and leave out pairs with both labels.
+
+    Raise `DataError` also for names that are no names of files."""
+    files = read_named_files(train, tests, progress=progress)
+    return {name: file if name == "train" else without_contradictions(with_copies(file))
+            for name, file in files.items()}
 
 
 BOTH_LABELS = "pairs whose texts stand there with both labels"
 
 
 def without_contradictions(file: PairFile) -> PairFile:
-    "Leave out the labeled pairs whose two texts stand there with both labels; a sample stays as it was drawn."
-    if file.form != "pairs" or file.sample is not None:
+    "Leave out the labeled pairs whose two texts stand there with both labels."
+    if file.form != "pairs":
         return file
     keys = pd.Series([tuple(sorted(pair)) for pair in zip(file.left, file.right)])
     is_doubtful = file.frame.label.reset_index(drop=True).groupby(keys).transform("nunique") > 1
@@ -54,7 +51,7 @@ def with_copies(file: PairFile) -> PairFile:
     is_match = file.frame.label > 0
     of_match = is_match.groupby([left, right]).transform("any")
     frame = file.frame.assign(copy=~is_match & (of_match | (left == right)))
-    if file.form in ("candidates", "pooled"):
+    if file.form == "candidates":
         frame["label"] = of_match.astype(int)
     elif file.form == "retrieval":
         texts = pd.DataFrame({"key": map(fold, file.corpus), "document": range(len(file.corpus)), "right": file.corpus,
@@ -72,39 +69,6 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     texts = set().union(*train.folded)
     disjoint = {test.name: test.disjoint_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
-
-def describe_samples(
-    files: dict[str, dict], # of `file_facts`
-    tests: list[Test],
-    models: dict, # a `Scorer` or `ExternalScores` each
-) -> None:
-    """Add what labels were drawn from, and are worth.
-
-    Raise `DataError` where texts were judged that other models rank first."""
-    for test in tests:
-        sample = test.file.sample
-        if sample is None:
-            continue
-        is_same = ({model["fingerprint"] for model in sample.metadata["models"].values()}
-                   == {getattr(scorer, "fingerprint", "") for scorer in models.values()})
-        if test.file.form == "pooled":
-            if not is_same:
-                raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first "
-                                "is not judged; draw again")
-            text = (f"{sample.description}; of all {sample.metadata['size']:,} the others have the same ones under "
-                    "both models, and do not change; averaged weights are measured on these texts alone")
-        else:
-            weights = test.all_weights[0]
-            matches = weights @ test.labels / weights.sum()
-            text = (f"{sample.description}, about {matches:.0%} of them matches; worth about "
-                    f"{float(f'{test.worth():.2g}'):,.0f} labels drawn at random")
-            if test.metrics == ("ap",):
-                text += (f"; AUC(0.05) is left out, since it takes {FEWEST_OTHERS} labels of pairs that are no match "
-                         "where these are the rarer ones")
-            text += "" if is_same else " (it was drawn for other models, for which it is worth more)"
-        cost = looking_cost(sample.metadata["looks"]) - 1
-        files[test.name]["sample"] = (f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are "
-                                      f"{cost:.0%} wider.")
 
 
 def settings_of(scorer: Scorer) -> dict:

@@ -22,8 +22,9 @@ from .programs import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, has_both_class
 from .models import Scorer
 from .recommendations import GENERAL
 from ..files import explain, fingerprint, sha256_file
-from ..losses.regularizers import REGULARIZERS, Regularizer
-from ..runs.settings import INTERVENING, PairMethod, PairTraining
+from ..losses.regularizers import Regularizer
+from ..runs.names import REGULARIZERS, takes
+from ..runs.settings import PairMethod, PairTraining
 
 if TYPE_CHECKING:
     from debias_nb.runs.pair_batches import PairTokens
@@ -72,7 +73,7 @@ METHODS = {
         "fine-tuning of adapters of this rank in place of a transformer's weights (LoRA, by peft), merged afterwards",
         "LoRA, rank {:.0f}",
         8., (32, 16, 8, 4)),
-} | {name: spec_of(regularizer, name) for name, regularizer in REGULARIZERS.items()}
+} | {name: spec_of(entry.load(), name) for name, entry in REGULARIZERS.items() if entry.is_offered}
 
 
 def spec_for(kind: str) -> MethodSpec: # one of `METHODS`, or `mymodule.Name`, from the current folder or installed
@@ -192,8 +193,8 @@ class Method:
             settings |= {"augmentation": self.kind, "mask_share": self.strength}
         elif self.spec.is_regularizer:
             settings |= {"regularizer": self.kind, "weight": self.strength}
-        if self.kind in INTERVENING:
-            settings["mask_share"] = REGULARIZERS[self.kind].mask_share
+            if "mask_share" in takes(self.kind):
+                settings["mask_share"] = self.spec.implementation.mask_share
         if self.texts is not None:
             settings |= {"name": self.kind + SUFFIX, "texts": {"corpora": ["texts"]}}
         if self.strength is not None:

@@ -12,8 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..checks import ConfigError, nearest, quoted
-from .devices import check_devices, encode_block, encode_on
-from ..encoders.tokens import ROUTER, EncoderError, default_prompt, encoder_fingerprint
+from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint
 from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
 from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
 from ..encoders.safe_folders import load_safely
@@ -33,8 +32,6 @@ class Scorer:
     kind: str     # static or transformer
     source: str | None = None # what `load_model` takes for it; None: it is in memory alone
     prompts: tuple[str, str] | None = None # before left and right texts; None: those that its settings name
-    devices: tuple[str, ...] = () # of processes that encode for it, one each; none: this process does
-    pool: dict | None = None # of sentence-transformers, where these processes are started
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
@@ -134,7 +131,7 @@ def kind_of(model) -> str: # static or transformer
 Model: TypeAlias = "str | Path | SentenceTransformer | Scorer" # as `load_model` takes it
 
 
-def load_model(source: Model, device: str | list[str] | None = None) -> Scorer:
+def load_model(source: Model, device: str | None = None) -> Scorer:
     """Load a sentence encoder, which scores pairs, as `diagnose` and `compare` do it.
 
     No code from a model's folder is run, and weights are read from safetensors alone.
@@ -143,10 +140,8 @@ def load_model(source: Model, device: str | list[str] | None = None) -> Scorer:
     ----------
     source : str, Path, SentenceTransformer or Scorer
         A folder, a name in `encoders.yaml`, an id on the model hub with its commit (`name@commit`), or a model.
-    device : str or list of str, optional
-        Where it computes; default: a GPU if there is one. A model in memory stays where it is. Of a list, such as
-        ["cuda:0", "cuda:1"] or ["cpu", "cpu"], each device gets a process that encodes; a script calls this below `if
-        __name__ == "__main__":`.
+    device : str, optional
+        Where it computes; default: a GPU if there is one. A model in memory stays where it is.
 
     Returns
     -------
@@ -157,8 +152,6 @@ def load_model(source: Model, device: str | list[str] | None = None) -> Scorer:
     ------
     EncoderError
         If it is not found, not safe to load, or no sentence encoder.
-    ConfigError
-        For a device that is not there.
 
     Examples
     --------
@@ -166,16 +159,15 @@ def load_model(source: Model, device: str | list[str] | None = None) -> Scorer:
     >>> load_model(load_encoder("tiny-static")).kind
     'static'
     """
-    devices = () if device is None or isinstance(device, str) else check_devices(device)
     if isinstance(source, Scorer):
-        return replace(source, devices=devices) if devices else source
+        return source
     if not isinstance(source, (str, Path)):
-        return Scorer("a model in memory", source, kind_of(source), devices=devices)
+        return Scorer("a model in memory", source, kind_of(source))
     folder = find_model(str(source))
     refuse_cross(folder)
-    model = load_safely(folder, device if isinstance(device, str) else best_device())
+    model = load_safely(folder, device or best_device())
     try:
-        return Scorer(str(source), model, kind_of(model), source=str(source), devices=devices)
+        return Scorer(str(source), model, kind_of(model), source=str(source))
     except EncoderError as e:
         raise EncoderError(f"{source}: {e}") from None
 
@@ -228,19 +220,13 @@ def vectors_of(
     "Encode texts, which are cut into tokens once for all models."
     first = next(iter(scorers.values()))
     prompt = first.prefixes[side]
-    if first.devices and texts:
-        vectors = {}
-        for name, scorer in scorers.items():
-            vectors[name] = encode_on(scorer, texts, prompt, BLOCK)
-            bar.update(len(texts))
-        return vectors
-    models = [scorer.model for scorer in scorers.values()]
     vectors = {name: torch.empty(len(texts), scorer.model.get_embedding_dimension())
                for name, scorer in scorers.items()}
     for start in range(0, len(texts), BLOCK):
         stretch = texts[start:start + BLOCK]
-        for name, part in zip(scorers, encode_block(models, stretch, prompt)):
-            vectors[name][start:start + BLOCK] = part
+        tokens = tokenize(first.model, stretch, prompt=prompt)
+        for name, scorer in scorers.items():
+            vectors[name][start:start + BLOCK] = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
         bar.update(len(stretch) * len(scorers))
     return vectors
 

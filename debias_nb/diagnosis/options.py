@@ -82,8 +82,7 @@ Base = Annotated[str, Option(
 Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
 Tests = Annotated[list[str], Option(
     "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates, or queries with a corpus: `debias-nb "
-                                        "forms` lists forms and formats. A table of `debias-nb label` will do, even if "
-                                        "only part of it is labeled. Repeatable.")]
+                                        "forms` lists forms and formats. Repeatable.")]
 Train = Annotated[str | None, Option(help="Pairs that the model was trained on. Any form of a test will do.")]
 Validation = Annotated[list[str] | None, Option(
     metavar="NAME=FILE", help="Labeled pairs that are no test. On them the best of four values is chosen for each "

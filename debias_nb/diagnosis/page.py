@@ -263,7 +263,6 @@ def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     "Say which files are written otherwise than their names say, and what was left out."
     notes = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
     for name, file in files.items():
-        notes += [f"{name}: {file['sample']}"] if "sample" in file else []
         notes += [f"{name}: {counted(count, reason)} {'was' if count == 1 else 'were'} left out."
                   for reason, count in file.get("left_out", {}).items()]
     return notes
@@ -275,7 +274,7 @@ def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Secti
     for name, entries in {"files": files, "models": facts["models"]}.items():
         if not entries:
             continue
-        omitted_columns = ["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"]
+        omitted_columns = ["path", "source", "mean", "columns", "note", "left_out", "matching"]
         frame = pd.DataFrame(entries.values()).drop(columns=omitted_columns, errors="ignore")
         frame.insert(0, name, [*entries])
         tables[name] = frame

@@ -37,7 +37,6 @@ RANGES = { # by argument
     "sample": Range(int, 10, is_optional=True),
     "margin": Range(float, 0, 100, "right"),
     "threshold": Range(float, -inf, inf, "neither", is_optional=True),
-    "n": Range(int, 10),
     "seeds": Range(int, 2),
     "learning_rate": Range(float, 0, inf, "neither", is_optional=True),
     "epochs": Range(float, 0, inf, "neither", is_optional=True),

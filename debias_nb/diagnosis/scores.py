@@ -42,8 +42,7 @@ def _rates(test: PairTest, scores: np.ndarray, cut_offs: np.ndarray) -> dict[str
         values = nonmatches / all_others, matches / all_matches, matches / (nonmatches + matches)
     columns = {}
     for rate, resamples in zip(RATES, values):
-        columns |= _with_interval(rate, test.widen(np.where(np.isnan(cut_offs), math.nan, resamples)),
-                                  test.units.count())
+        columns |= _with_interval(rate, np.where(np.isnan(cut_offs), math.nan, resamples), test.units.count())
     return columns
 
 

@@ -43,10 +43,3 @@ def check_targets(paths: list[Path], overwrite: bool = False) -> None: # overwri
             raise ConfigError(f"{path}: the file exists, and is no page of debias-nb; give another name")
         if path.exists() and not overwrite:
             raise ConfigError(f"{path}: the file exists; remove it, give another name, or add --overwrite")
-
-
-def check_new_table(path: Path) -> None:
-    "Check that a table to label is a new file. Raise `ConfigError`."
-    if path.suffix != ".csv" or path.exists():
-        raise ConfigError(f"{path}: a new file that ends in .csv is expected; labels that are there are never "
-                          "overwritten")

@@ -21,10 +21,10 @@ from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy
 from ..files import fingerprint
 from ..measures.metrics import sampling_units
-from ..runs.config import OWN, RunConfig
+from ..runs.config import OWN_PROFILE, RunConfig
 from ..runs.settings import TrainConfig
 from .corpus import FilesConfig, FilesCorpus
-from ..runs.pairing import results_of
+from ..runs.pairing import record_results
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all
 from ..runs.tasks import Task, Tested, Trained
@@ -153,14 +153,14 @@ def _numbers(resampled: np.ndarray) -> list[float | None]: # None: a resample ha
 
 def rows_of(
     method: Method, record: dict,
-) -> list[dict]: # as of `results_of`, with method, strength, test, part and one score
+) -> list[dict]: # as of `record_results`, with method, strength, test, part and one score
     "Read what a record says of a method: a row a test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
     for test in record["config"]["evaluate"]:
         keys = {"method": method.name, "strength": method.strength, "seed": record["seed"], "test": test}
         keys["one score"] = test in record["extra"][f"one score{suffix}"]
-        for row in results_of(record, test + suffix):
+        for row in record_results(record, test + suffix):
             metric, _, part = row["metric"].removesuffix("]").partition("[")
             rows.append(keys | row | {"part": part or WHOLE, "metric": metric})
     return rows
@@ -212,8 +212,8 @@ class Trials:
             sampling = {} if self.redraw is None else {"share": self.redraw, "share_seed": seed}
             training = {"corpus": corpus.model_copy(update=sampling), "training": method.training(self.settings)}
         return RunConfig(
-            paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests,
-            seed=seed, **training)
+            paper="runs", experiment="comparison", profile=OWN_PROFILE, encoder=self.encoder, method=config,
+            evaluate=tests, seed=seed, **training)
 
     def _runs(self, todo: list[tuple[Method, int]], tests: Sequence[str]) -> list[RunConfig]:
         "Return the run of each method and seed."

@@ -15,7 +15,7 @@ import torch
 from ..checks import EncoderError, nearest
 from ..settings import EncoderConfig
 from ..files import Count, Strict, load_config, package_file, with_own
-from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
+from .safe_folders import HUB_FILES, WEIGHTS_FILE, check_folder, is_folder, load_safely
 from .kinds import is_static
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EncoderCard(Strict):
 
     @property
     def checksums(self) -> dict[str, str]: # file -> sha256; none where any will do
-        weights = {WEIGHTS: self.sha256} if self.sha256 else {}
+        weights = {WEIGHTS_FILE: self.sha256} if self.sha256 else {}
         return weights | self.files
 
 
@@ -173,10 +173,6 @@ def leads_nowhere(address: str) -> bool:
 
 def best_device() -> str: # where runs train and evaluate
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def present_devices() -> list[str]:
-    return ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
 
 
 BY_SCORES = ("to diagnose another model, give its scores (`debias-nb diagnose-scores`, with --scores or --columns "

@@ -1,7 +1,7 @@
 """Load only safetensors and known settings from a model's folder, and run none of its code.
 
 sentence-transformers is told to take safetensors alone and to run no code of a folder. What files could ask for besides
-is refused by the type of each, in `KINDS`; what files leave out shows when the model is loaded.
+is refused by the type of each, in `FILE_KINDS`; what files leave out shows when the model is loaded.
 """
 import json
 import re
@@ -20,11 +20,11 @@ from ..files import sha256_file
 
 
 HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
-NOTES = ("SOURCE.json", "data_config.json") # of where an encoder comes from
+SOURCE_NOTES = ("SOURCE.json", "data_config.json") # of where an encoder comes from
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 OTHER_RUNTIMES = (".onnx", ".gguf", ".xml", ".tflite", ".h5", ".msgpack", ".mlmodel") # .xml: of OpenVINO
-WEIGHTS = "model.safetensors"
-INDEX = f"{WEIGHTS}.index.json" # of weights in several files
+WEIGHTS_FILE = "model.safetensors"
+INDEX = f"{WEIGHTS_FILE}.index.json" # of weights in several files
 WITH_WEIGHTS = ("Transformer", "StaticEmbedding", "Dense", "LayerNorm", "CNN", "LSTM", "WeightedLayerPooling")
 WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "WordWeights", "LogitScore")
 
@@ -65,7 +65,7 @@ Layers = Annotated[int, Field(le=1000)] | None
 LONGEST_PROMPT = 1000 # characters
 
 
-class _Entry(BaseModel): # a module, in modules.json
+class _ModuleEntry(BaseModel): # a module, in modules.json
     type: Annotated[str, AfterValidator(_check_type)]
     path: Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")] # as file systems take it
     name: Any = None
@@ -85,7 +85,7 @@ def _form_of(extra: str, *names: str, **kinds) -> type[BaseModel]:
 _MODULE = _form_of(
     "ignore", architectures=list[str] | None, model_type=str | None,
     auto_map=_refused("names code of the repository, which is not run"),
-    transformers_weights=_refused(f"names another file of weights than {WEIGHTS}"),
+    transformers_weights=_refused(f"names another file of weights than {WEIGHTS_FILE}"),
     quantization_config=_refused("weights that are quantized are not read here"),
     num_hidden_layers=Layers, num_layers=Layers, n_layers=Layers, n_layer=Layers,
     attn_implementation=Attention, _attn_implementation=Attention,
@@ -114,7 +114,7 @@ _ADDED = create_model("_Added", id=(TokenId, ...))
 _TOKENIZER = _form_of("ignore", added_tokens=list[_ADDED] | None)
 _INDEX = create_model("_Index", weight_map=(dict[str, Annotated[str, Field(pattern=r"^[^/\\]+\.safetensors$")]], ...))
 
-KINDS = { # name of a file, anywhere in a folder -> what is in it
+FILE_KINDS = { # name of a file, anywhere in a folder -> what is in it
     "*.bin.index.json": _refused("a list of pickles, which are not opened; delete it where there are safetensors"),
     "*.safetensors.index.json": _INDEX, "config.json": _MODULE,
     "sentence_*_config.json": _SETTINGS, "config_sentence_transformers.json": _MODEL,
@@ -122,7 +122,7 @@ KINDS = { # name of a file, anywhere in a folder -> what is in it
 }
 
 
-def _read(path: Path, kind):
+def _read_json(path: Path, kind):
     "Read a file of JSON of a type, of Python or pydantic. Raise `EncoderError` naming the file and the field."
     try:
         return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
@@ -147,15 +147,15 @@ def is_folder(path: str | Path) -> bool:
         raise EncoderError(f"{str(path)[:400]}: {e.strerror}") from None
 
 
-def _modules(folder: Path) -> list[_Entry]:
+def _modules(folder: Path) -> list[_ModuleEntry]:
     """List the modules of a model in their order; a plain folder of transformers is one.
 
     Raise `EncoderError` for all but the known modules, and for what lies outside of the folder.
     """
     path = folder / "modules.json"
     if not path.is_file():
-        return [_Entry(type="sentence_transformers.Transformer", path="", name="0")]
-    modules = _read(path, list[_Entry])
+        return [_ModuleEntry(type="sentence_transformers.Transformer", path="", name="0")]
+    modules = _read_json(path, list[_ModuleEntry])
     for module in modules:
         if not (folder / module.path).resolve().is_relative_to(folder.resolve()):
             raise EncoderError(f"{path}: the module {quoted(module.path)} lies outside of the folder, or is a link "
@@ -164,7 +164,7 @@ def _modules(folder: Path) -> list[_Entry]:
 
 
 FLOATS = ("F64", "F32", "F16", "BF16")
-WHOLE = ("I64", "I32", "BOOL") # positions and masks are kept so, weights are not
+INTEGER_TYPES = ("I64", "I32", "BOOL") # positions and masks are kept so, weights are not
 
 
 def _check_numbers(place: Path) -> None:
@@ -176,12 +176,12 @@ def _check_numbers(place: Path) -> None:
             kinds |= {name: file.get_slice(name).get_dtype() for name in file.keys()}
     for name, kind in kinds.items():
         is_weight = name.rpartition(".")[2] in ("weight", "bias", "embeddings")
-        if kind not in FLOATS and (is_weight or kind not in WHOLE):
+        if kind not in FLOATS and (is_weight or kind not in INTEGER_TYPES):
             remedy = "their scale is not read here; save the weights as float32 or float16"
             raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {remedy}")
 
 
-def _check_module(module: _Entry, place: Path) -> None:
+def _check_module(module: _ModuleEntry, place: Path) -> None:
     "Refuse a module without safetensors of its own, and a function that is none of torch."
     adapter = place / "adapter_config.json"
     if module.kind == "Transformer" and adapter.is_file():
@@ -190,7 +190,7 @@ def _check_module(module: _Entry, place: Path) -> None:
         remedy = f"with model = SentenceTransformer(BASE), merge it by {merge}, then model.save(FOLDER)"
         raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {remedy}")
     pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
-    has_weights = (place / WEIGHTS).is_file() or module.kind == "Transformer" and (place / INDEX).is_file()
+    has_weights = (place / WEIGHTS_FILE).is_file() or module.kind == "Transformer" and (place / INDEX).is_file()
     if not has_weights and (pickles or module.kind in WITH_WEIGHTS):
         paths = {path for ending in OTHER_RUNTIMES for path in place.rglob(f"*{ending}")}
         foreign_weights = sorted(path.relative_to(place).as_posix() for path in paths)
@@ -199,17 +199,17 @@ def _check_module(module: _Entry, place: Path) -> None:
                                "where they are from there are safetensors, or give scores in place of the model "
                                "(score_pairs, --scores)")
         problem = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
-        remedy = (f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust "
+        remedy = (f"they must be safetensors, in {WEIGHTS_FILE} with the module: convert pickles once, where you trust "
                   "the source")
         raise EncoderError(f"{place}: {problem}; {remedy}")
     if module.kind == "Dense" and (place / "config.json").is_file():
-        _read(place / "config.json", _DENSE)
+        _read_json(place / "config.json", _DENSE)
     _check_numbers(place)
 
 
 def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> sha256
     "Return the sha256 of all files that decide what an encoder gives: weights, tokenizer, modules, settings."
-    paths = [path for pattern in HUB_FILES for path in sorted(folder.rglob(pattern)) if path.name not in NOTES]
+    paths = [path for pattern in HUB_FILES for path in sorted(folder.rglob(pattern)) if path.name not in SOURCE_NOTES]
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
 
 
@@ -240,9 +240,9 @@ def check_folder(
     for path in folder.rglob("*"):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise EncoderError(f"{path}: neither a file nor a folder")
-    for name, kind in KINDS.items():
+    for name, kind in FILE_KINDS.items():
         for path in folder.rglob(name):
-            _read(path, kind)
+            _read_json(path, kind)
     for module in _modules(folder):
         _check_module(module, folder / module.path)
     check_files(folder, checksums or {})

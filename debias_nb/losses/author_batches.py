@@ -9,7 +9,7 @@ from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from ..checks import check_known
-from ..encoders.tokens import Tokens, from_features, several_texts, tell_prompts, tokenize
+from ..encoders.tokens import Tokens, from_features, report_prompts, several_texts, tokenize
 from ..processes import rank
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ class TokenizedTexts(NumberedTexts):
         texts = several_texts(texts)
         if len(texts) < 2:
             raise ValueError(f"texts: at least 2 are needed, got {len(texts)}")
-        tell_prompts(model)
+        report_prompts(model, self)
         self.model = model
         self.texts = texts
         super().__init__(text_rows("tfidf", texts)(texts))

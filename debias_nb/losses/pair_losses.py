@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ..checks import check_range, check_whole
-from ..encoders.tokens import Tokens, encode_tokens, from_features, stack, tell_prompts
+from ..encoders.tokens import Tokens, encode_tokens, from_features, report_prompts, stack
 from ..processes import refuse_several, unwrap
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class PairLoss(torch.nn.Module):
         model: "SentenceTransformer", # the one to train
     ):
         super().__init__()
-        tell_prompts(model)
+        report_prompts(model, self)
         self.model = model
 
     def embed(

@@ -15,11 +15,11 @@ import torch
 from ..checks import check_finite
 from .batches import Batch, TextStream, record_precision
 from ..encoders.kinds import check_same_make
-from ..encoders.tokens import encoder_fingerprint, tell_prompts
-from .gradient_shares import OUTSIDE, SHARE, Terms, Watch, show_shares
+from ..encoders.tokens import encoder_fingerprint, report_prompts
+from .gradient_shares import OUTSIDE, SHARE_SUFFIX, Terms, Watch
 from .pair_losses import PairLoss
-from .steps import BaseCheck, Draws, base_of, base_terms, card_of, check_parts, mini_batch, named_terms
-from .steps import read_columns
+from .steps import Draws, Loads, base_of, base_terms, card_of, check_parts, check_resumed, mini_batch
+from .steps import named_terms, read_columns
 from ..processes import unwrap
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 class Regularized(torch.nn.Module):
     r"""Add regularizers to any loss of sentence-transformers.
 
-    For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share` and shows it in
-    its table: the norm of the term's weighted gradient over the sum of all terms' norms. Near 0 the term has no effect:
-    raise its weight. Near 1 the model hardly moves from the base: lower it. `Regularizer` has a λ to start at for each
-    of some losses; you get a warning for a term below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with
-    a gradient cache log no shares.
+    For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share`, the norm of the
+    term's weighted gradient over the sum of all terms' norms; the table in a notebook leaves it out, and
+    `trainer.state.log_history` has it. Near 0 the term has no effect: raise its weight. Near 1 the model hardly moves
+    from the base: lower it. `Regularizer` has a λ to start at for each of some losses; you get a warning for a term
+    below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient cache log no shares.
 
     Parameters
     ----------
@@ -75,21 +75,24 @@ class Regularized(torch.nn.Module):
     ):
         super().__init__()
         check_parts(model, base_loss, regularizers)
-        tell_prompts(model)
-        show_shares()
         self.model = model
         self.loss = base_loss
         self.regularizers = list(regularizers)
         self.draws = draws
         self.at_once = mini_batch(base_loss)
-        self.watch = Watch() # None: no monitoring
-        self.base_check = None # a `BaseCheck`, from the first batch on
         self.terms = named_terms(regularizers)
         self.streams = [TextStream(regularizer) for regularizer in regularizers if regularizer.texts is not None]
         self.has_own_base = base is not None
         base, self.memory = base_of(model, base, regularizers)
         self.__dict__["base"] = base # no submodule: no optimizer sees it
-        self.__dict__["encoder"] = model # stays itself where a trainer wraps the model
+        self._start(model)
+
+    def _start(self, encoder) -> None:
+        "Start with the model of a training. Its hooks end with this loss."
+        report_prompts(encoder, self)
+        self.loads = Loads(encoder, self)
+        self.watch = Watch() # None: no monitoring
+        self.__dict__["encoder"] = encoder # stays itself where a trainer wraps the model
 
     def forward(self, sentence_features, labels=None) -> Terms:
         "Compute the weighted terms, whose sum is the loss."
@@ -138,9 +141,7 @@ class Regularized(torch.nn.Module):
         elif self.base is not None and encoder_fingerprint(encoder) != encoder_fingerprint(self.base):
             problem = "the trainer trains another model than the one Regularized was made with, and with other weights"
             raise ValueError(f"{problem}: pass one object to both, or the model from before training as `base`")
-        tell_prompts(encoder)
-        self.watch = Watch()
-        self.__dict__["encoder"] = encoder
+        self._start(encoder)
 
     def _base_terms(self, batch: Batch) -> dict:
         "Compute the loss itself, and record its precision for the base encoder."
@@ -156,15 +157,13 @@ class Regularized(torch.nn.Module):
 
     def _gradient_shares(self, batch: Batch, raw: dict, terms: dict) -> dict:
         "Return the shares in the gradient by the names under which they are logged; none in an evaluation."
-        parameter = next((weight for weight in batch.encoder.parameters() if weight.requires_grad), None)
-        if self.watch is None or parameter is None or not torch.is_grad_enabled():
+        is_trained = any(weight.requires_grad for weight in batch.encoder.parameters())
+        if self.watch is None or not is_trained or not torch.is_grad_enabled():
             return {}
-        if self.base_check is not None:
-            self.base_check.end()
-        if self.watch.batches == 0 and self.base is not None:
-            self.base_check = BaseCheck(self, parameter, self.base)
+        if self.watch.batches == 0 and self.loads.count and self.base is not None and not self.has_own_base:
+            check_resumed(batch.encoder, self.base)
         self.watch.start_batch(batch, terms, raw)
-        return {f"{name}{SHARE}": share for name, share in self.watch.shares.items() if name in raw}
+        return {f"{name}{SHARE_SUFFIX}": share for name, share in self.watch.shares.items() if name in raw}
 
     def get_config_dict(self) -> dict:
         "Return the settings of the loss for the model card."

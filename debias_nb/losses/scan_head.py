@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['Gate', 'Output', 'GATES', 'OUTPUTS', 'HEADS', 'debias', 'log_mu', 'contrast', 'entropies', 'weighted_entropy',
-           'mean_entropy', 'joint_loss', 'weighted_terms', 'joint_terms', 'LanguageDebiasing', 'contrastive_loss',
-           'ScanHead']
+           'mean_entropy', 'joint_loss', 'weighted_terms', 'joint_terms', 'LanguageDebiasing', 'ScanHead']
 
 # %% ../../nbs/losses/scan_head.ipynb #5ca90012
 from typing import Literal, get_args
@@ -14,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..checks import check_finite, check_known, check_one_each, check_range
+from ..checks import check_finite, check_known, check_one_each
 from .scan_weights import numbers_of
 
 # %% ../../nbs/losses/scan_head.ipynb #60c2c310
@@ -112,21 +111,8 @@ class LanguageDebiasing(nn.Module):
         "Return H^d and H^bias, (n, d) each."
         if self.detach:
             hidden = hidden.detach()
+        hidden = hidden.to(self.gate[0].weight.dtype) # of a branch in half precision
         return debias(hidden, self.transform, self.gate, self.remain)
-
-# %% ../../nbs/losses/scan_head.ipynb #012d83d5
-def contrastive_loss(
-    hidden: torch.Tensor,     # (n, d) H
-    debiased: torch.Tensor,   # (n, d) H^d
-    bias: torch.Tensor,       # (n, d) H^bias
-    temperature: float = 1.,  # tau > 0
-) -> torch.Tensor: # scalar, > 0
-    """Compute the contrastive loss (Eq. 17) of checked settings.
-
-    Raises `ValueError` for tau <= 0.
-    """
-    check_range("temperature", temperature, closed="neither")
-    return contrast(hidden, debiased, bias, temperature)
 
 # %% ../../nbs/losses/scan_head.ipynb #aeb87e23
 HEADS = { # two presets of `ScanHead`

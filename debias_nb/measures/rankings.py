@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CUTOFF', 'NOWHERE', 'DECIMALS', 'Levels', 'discounts', 'candidate_levels', 'corpus_levels', 'accuracy',
-           'reciprocal_rank', 'mrr', 'precision_at', 'recall', 'ndcg', 'average_precision']
+           'reciprocal_rank', 'mrr', 'recall', 'ndcg', 'average_precision']
 
 # %% ../../nbs/measures/rankings.ipynb #8904707f
 import math
@@ -211,20 +211,11 @@ def mrr(levels: Levels, k: float = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]; with
     return reciprocal_rank(levels.n_better[best], levels.tied[best], levels.right[best], k)
 
 
-def _count_relevant(levels: Levels, k: int) -> np.ndarray:
-    "Count the relevant texts among the first k of each query, (Q,)."
-    room = np.clip(k - levels.n_better, 0, levels.tied)
-    return _sum_by_query(levels, levels.right * room / levels.tied)
-
-
-def precision_at(levels: Levels, k: int = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]
-    "Return the fraction of the first k texts that are relevant."
-    return _count_relevant(levels, k) / k
-
-
 def recall(levels: Levels, k: int = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]
     "Return the fraction of the relevant texts that are among the first k."
-    return _count_relevant(levels, k) / _sum_by_query(levels, levels.right)
+    room = np.clip(k - levels.n_better, 0, levels.tied)
+    relevant = _sum_by_query(levels, levels.right * room / levels.tied)
+    return relevant / _sum_by_query(levels, levels.right)
 
 
 def ndcg(levels: Levels, k: int = CUTOFF) -> np.ndarray: # k: at most 10 -> (Q,) in [0, 1]

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from ..checks import ConfigError, check_range, quoted
-from .metrics import refuse
+from .metrics import refuse_values
 
 
 LEVEL = .95 # of intervals, where nothing else is said
@@ -30,7 +30,7 @@ def _values(values, name):
     v = np.asarray(values, dtype=float)
     if v.ndim != 1 or not v.size:
         raise ValueError(f"{name}: one number per seed is expected, got shape {v.shape}")
-    refuse(~np.isfinite(v), v, name, "are not finite")
+    refuse_values(~np.isfinite(v), v, name, "are not finite")
     return v
 
 

@@ -5,9 +5,11 @@ one run that lies further off is a fault.
 """
 import math
 from collections import Counter
+from datetime import datetime, timezone
 
 import pandas as pd
 
+from ..runs.origin import run_environment
 from ..runs.pairing import alike, config_of, made_by
 from ..runs.records import Records
 
@@ -68,6 +70,15 @@ def deviations(
 WORST = 20 # metrics that are listed
 
 
+def log_line(agreeing: int, metrics: int) -> str:
+    "Return the line of this machine for docs/reproductions.md."
+    machine = run_environment()
+    commit = (machine["commit"] or "no commit")[:9] + (" with changes" if machine["dirty"] else "")
+    versions = f"Python {machine['python']}, torch {machine['packages'].get('torch')}"
+    day = datetime.now(timezone.utc).date()
+    return f"| {day} | {commit} | {machine['platform']}, {machine['cpu']}, {versions} | {agreeing:,} of {metrics:,} |"
+
+
 def agreement(
     records: Records, reference: Records,
 ) -> tuple[list[str], bool]: # lines; whether there are metrics and all agree
@@ -86,4 +97,5 @@ def agreement(
                      f"{row.allowed:g} apart at most")
     if len(wrong) > WORST:
         lines.append(f"  and {len(wrong) - WORST} more")
+    lines += ["Your line for docs/reproductions.md:", log_line(len(table) - len(wrong), len(table))]
     return lines, len(wrong) == 0 and not table.empty

@@ -12,12 +12,12 @@ import pandas as pd
 
 from .reproduce import deviations
 from ..checks import RunnerError, closest, quoted
-from ..encoders.safe_folders import WEIGHTS
+from ..encoders.safe_folders import WEIGHTS_FILE
 from ..encoders.tokens import single_thread
 from ..files import sha256_file, write_whole
 from ..runs.config import Profile, RunConfig
 from ..runs.origin import git_state, processor
-from ..runs.runner import absent, load, quiet, store_for, task_of
+from ..runs.runner import absent, load, quiet_libraries, store_for, task_of
 
 COLUMNS = ["table", "profile", "run", "sha256", "cpu", "torch", "commit"]
 
@@ -71,7 +71,7 @@ def save(run: RunConfig, out: Path) -> Path: # `out/<id>`
     if reason:
         raise RunnerError(f"{run.id}: {reason}")
     task = task_of(run)
-    quiet()
+    quiet_libraries()
     with single_thread():
         training = task.train(run)
     out.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ class Weights:
 
 def check(run: RunConfig, folder: Path) -> Weights:
     "Load the weights of a run, and test them as the run was tested. Raise `EncoderError`."
-    paths = sorted(folder.rglob(WEIGHTS), key=lambda path: len(path.parts))
+    paths = sorted(folder.rglob(WEIGHTS_FILE), key=lambda path: len(path.parts))
     task = task_of(run)
     with single_thread():
         results = task.test(task.load_saved(run, folder), run)

@@ -17,11 +17,11 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 from ..settings import EncoderConfig, World
 from ..checks import ConfigError, check_known, quoted
 from ..files import Count, Names, Natural, Settings, Strict, fingerprint, load_config, once_per_state, project_root
-from .settings import PAIRS, AnyCorpus, AnyMethod, AnyTraining, CorpusConfig, MethodConfig, TrainConfig, settings_of
+from .settings import PAIRS, AnyCorpus, AnyMethod, AnyTraining, CorpusConfig, MethodConfig, TrainConfig, task_settings
 
 Profile = Literal["planted", "small", "paper"]
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters that say which runs of an experiment are asked for
-OWN = "own" # in the place of a profile, of runs on a user's files
+OWN_PROFILE = "own" # in the place of a profile, of runs on a user's files
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
@@ -52,7 +52,7 @@ class RunConfig(Strict):
     @classmethod
     def _of_its_task(cls, part, info):
         corpus = info.data.get("corpus") or info.data.get("eval_corpus")
-        return settings_of(corpus.task if corpus else PAIRS).fit(part, info.field_name)
+        return task_settings(corpus.task if corpus else PAIRS).fit(part, info.field_name)
 
     @functools.cached_property
     def id(self) -> str:
@@ -237,7 +237,7 @@ class ExperimentConfig(Strict):
                 tasks.setdefault(name, set()).update(corpus.task for corpus in block.corpora)
         fitted = []
         for method in methods:
-            fits = [settings_of(task).fit(method, "method") for task in sorted(tasks.get(method.display, ()))]
+            fits = [task_settings(task).fit(method, "method") for task in sorted(tasks.get(method.display, ()))]
             fitted.append(fits[0] if len(fits) == 1 else method)
         return tuple(fitted)
 
@@ -303,7 +303,7 @@ def configured(
     return sorted({f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files if "." in file.stem})
 
 
-_read_once = once_per_state(load_config)
+_load_experiment_once = once_per_state(load_config)
 
 
 def load_experiment(
@@ -318,7 +318,7 @@ def load_experiment(
     names = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.*.yaml"))]
     check_known("configuration", name_and_profile, names, ConfigError)
     source = f"experiments/{name_and_profile}.yaml"
-    config = _read_once(path, ExperimentConfig, source)
+    config = _load_experiment_once(path, ExperimentConfig, source)
     if (config.name, config.profile) != (name, profile):
         raise ConfigError(f"{source}: says it is {config.name} at {config.profile}")
     return config

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..checks import ConfigError
 from ..files import package_file, project_root
 
-PACKAGES = (
+RUN_PACKAGES = (
     "torch", "transformers", "sentence-transformers", "tokenizers", "numpy",
     "scipy", "scikit-learn", "datasets", "accelerate", "debias-nb",
 )
@@ -72,10 +72,10 @@ def processor() -> str: # "AMD EPYC (family 25, model 1)"
     return platform.processor() or platform.machine()
 
 
-def environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
+def run_environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
     "Describe packages, code and machine. Import none of the packages that are named."
     versions = {}
-    for package in PACKAGES:
+    for package in RUN_PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return {
@@ -88,7 +88,7 @@ class Start:
     "Time at which a run began, and its environment then: a commit or a change while it runs is no part of it."
     clock: float = field(default_factory=time.monotonic)
     time: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
-    environment: dict = field(default_factory=environment)
+    environment: dict = field(default_factory=run_environment)
 
     @property
     def seconds(self) -> float: # until now

@@ -21,7 +21,7 @@ from ..trainer import ApartMatches
 from .settings import TrainConfig
 
 
-RANKING = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch
+RANKING_LOSSES = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
     that a loss does not take.
     """
     has_parts = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
-    needs_parts = [training.loss in kinds for kinds in (("hinge",), RANKING, get_args(OfMatches))]
+    needs_parts = [training.loss in kinds for kinds in (("hinge",), RANKING_LOSSES, get_args(OfMatches))]
     if has_parts != needs_parts and "." not in training.loss: # whose data are the user's own affair
         needs = ("least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what "
                  "asks the same")
@@ -159,7 +159,7 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
     return {"batch_sampler": partial(_distinct, asks=pairs.asks), "dataloader_drop_last": True}
 
 
-def rows_of(features: list[dict]) -> torch.Tensor:
+def batch_rows(features: list[dict]) -> torch.Tensor:
     "Return the rows of a batch."
     return torch.tensor([feature["row"] for feature in features])
 
@@ -175,8 +175,8 @@ class PairCollator(BaseDataCollator):
         self.pairs = pairs
         self.flat = flat
 
-    def __call__(self, features: list[dict]) -> dict: # features: of `rows_of`
-        rows = rows_of(features)
+    def __call__(self, features: list[dict]) -> dict: # features: of `batch_rows`
+        rows = batch_rows(features)
         batch = {"label": self.pairs.targets(rows)}
         for side, tokens in self.pairs.columns.items():
             for name, value in to_features(tokens[rows], self.flat).items():
@@ -187,7 +187,7 @@ class PairCollator(BaseDataCollator):
         return batch
 
 
-def columns_of(batch: dict) -> list[dict]:
+def batch_columns(batch: dict) -> list[dict]:
     "Return the columns of a batch, as losses take them."
     columns = {}
     for name, value in batch.items():

@@ -68,7 +68,7 @@ def is_clean(record: dict) -> bool:
     return not record.get("environment", {}).get("dirty", False)
 
 
-SCALE = {"percent": 100., "fraction": 1., "count": 1.}
+UNIT_SCALES = {"percent": 100., "fraction": 1., "count": 1.}
 
 
 class Run(NamedTuple):
@@ -92,7 +92,7 @@ def run_of(
     return Run(key, value, replicates, made_by(record), is_clean(record), overlap_of(record))
 
 
-def results_of(
+def record_results(
     record: dict,
     test: str,
     metrics: Iterable[str] | None = None, # those of them that the record has; None: all
@@ -103,8 +103,8 @@ def results_of(
         if metric in record["metrics"][test]:
             replicates = record["replicates"].get(test, {}).get(metric)
             if replicates is not None:
-                replicates = SCALE[unit] * np.array(replicates, float) # nan for None
-            value = SCALE[unit] * record["metrics"][test][metric]
+                replicates = UNIT_SCALES[unit] * np.array(replicates, float) # nan for None
+            value = UNIT_SCALES[unit] * record["metrics"][test][metric]
             yield {"seed": record["seed"], "metric": metric, "value": value, "resampled": replicates}
 
 
@@ -115,7 +115,7 @@ def run_on(
     unit: str, # of a table; records hold fractions
 ) -> Run:
     "Return what a record says of one metric."
-    row, = results_of(record, evaluate, [metric], unit)
+    row, = record_results(record, evaluate, [metric], unit)
     return run_of(record, row["value"], row["resampled"])
 
 
@@ -139,7 +139,7 @@ def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
     return np.array([math.fsum(own) / len(own) for own in of_world.values()])
 
 
-def level(runs: list[Run]) -> Interval:
+def mean_level(runs: list[Run]) -> Interval:
     "Average over seeds; over worlds or splits where there are several, each of which has test items of its own."
     values = [run.value for run in runs]
     worlds = [run.key[0] for run in runs]

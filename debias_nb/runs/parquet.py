@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from ..files import check_regular, write_whole
 from .config import RunConfig
-from .schema import SCHEMA, Entry, Misfit, RecordError, entry_of, understood
+from .schema import RECORD_SCHEMA, Entry, Misfit, RecordError, entry_of, understood
 
 
 def write(path: Path, content: bytes) -> None:
@@ -24,12 +24,12 @@ def write(path: Path, content: bytes) -> None:
         raise RecordError(f"{path} could not be written: {e.strerror or e}; what was there stays") from e
 
 
-TEXTS = ("id", "status", "started", "finished", "device", "dtype")
-NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
+RECORD_TEXTS = ("id", "status", "started", "finished", "device", "dtype")
+RECORD_NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
 JSON_TEXTS = ("config", "metrics", "replicates", "environment", "error", "data", "encoder", "curve", "extra")
 FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
-# name -> Arrow type
-COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(JSON_TEXTS, "string") | FOR_QUERIES
+RECORD_COLUMNS = ( # name -> Arrow type
+    dict.fromkeys(RECORD_TEXTS, "string") | RECORD_NUMBERS | dict.fromkeys(JSON_TEXTS, "string") | FOR_QUERIES)
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
 
 
@@ -50,7 +50,7 @@ def published(
 
 
 MARK = b"debias-nb" # what a published file says of itself:
-METADATA = re.compile(rb'\{"schema": %d[,}].*' % SCHEMA) # whatever versions of before have added
+METADATA = re.compile(rb'\{"schema": %d[,}].*' % RECORD_SCHEMA) # whatever versions of before have added
 
 
 def write_published(path: Path, records: list[dict]) -> None: # one a run
@@ -59,16 +59,16 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
     import pyarrow.parquet as pq
     rows = []
     for record in sorted(records, key=itemgetter("id")):
-        row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
+        row = {name: record.get(name) for name in (*RECORD_TEXTS, *RECORD_NUMBERS)}
         row |= {name: json.dumps(record[name], separators=(",", ":")) for name in JSON_TEXTS if name in record}
         environment = record["environment"]
         world = RunConfig.model_validate(record["config"]).world_seed
         row |= {"world": world, "commit": environment["commit"], "processor": environment.get("cpu")}
         rows.append(row)
-    table = pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in COLUMNS.items()})
+    table = pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in RECORD_COLUMNS.items()})
     buffer = pa.BufferOutputStream()
     pq.write_table(
-        table.replace_schema_metadata({MARK: b'{"schema": %d}' % SCHEMA}), buffer,
+        table.replace_schema_metadata({MARK: b'{"schema": %d}' % RECORD_SCHEMA}), buffer,
         compression="zstd", compression_level=19, write_page_checksum=True)
     write(path, buffer.getvalue().to_pybytes())
 
@@ -86,8 +86,9 @@ def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column
         raise RecordError(f"{path}: damaged, or no Parquet file ({str(e).partition(chr(10))[0]})") from None
     if not METADATA.fullmatch(metadata.get(MARK, b"")):
         raise RecordError(f"{path}: another program, or another version of debias-nb, has written it")
-    if kinds != COLUMNS:
-        odd = sorted(name for name in COLUMNS.keys() | kinds.keys() if COLUMNS.get(name) != kinds.get(name))
+    if kinds != RECORD_COLUMNS:
+        names = RECORD_COLUMNS.keys() | kinds.keys()
+        odd = sorted(name for name in names if RECORD_COLUMNS.get(name) != kinds.get(name))
         raise RecordError(f"{path}: another schema: {', '.join(odd)}")
     return values
 
@@ -102,19 +103,19 @@ def _of_row(row: dict) -> dict:
                 row[name] = from_json(row[name], allow_inf_nan=False, cache_strings="all")
             except ValueError as e:
                 raise Misfit(f"{name}: damaged ({e})") from None
-    record = {"schema": SCHEMA} | row
+    record = {"schema": RECORD_SCHEMA} | row
     understood(record)
     return record
 
 
-def rows_of(
+def record_rows(
     path: Path, # a published file; a missing one has none
 ) -> list[Entry]: # by id
     "Return all rows of a file; for one that is damaged as a whole, that."
     if not path.exists():
         return []
     try:
-        values = published_columns(path, [*TEXTS, *NUMBERS, *JSON_TEXTS])
+        values = published_columns(path, [*RECORD_TEXTS, *RECORD_NUMBERS, *JSON_TEXTS])
     except RecordError as e:
         return [Entry(str(path), why=str(e).removeprefix(f"{path}: "))]
     counts = Counter(values["id"])

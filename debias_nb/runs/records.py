@@ -25,8 +25,8 @@ from filelock import FileLock, Timeout
 from ..files import once_per_state, project_root, sha256_file
 from .config import RunConfig
 from .origin import Start
-from .parquet import published, rows_of, write, write_published
-from .schema import CHECKSUM, SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file
+from .parquet import published, record_rows, write, write_published
+from .schema import CHECKSUM, RECORD_SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file
 
 
 HASHES = "sha256.txt" # of published files, as `sha256sum --check` reads it
@@ -47,10 +47,10 @@ class TrainingFailed(RuntimeError):
         return self.reason if self.step is None else f"step {self.step}: {self.reason}"
 
 
-def _make(config: RunConfig, status: str, start: Start, own: dict) -> dict:
+def _make_record(config: RunConfig, status: str, start: Start, own: dict) -> dict:
     "Return a record with what its kind has of its own, as it will be read back; the run ends now."
     return json.loads(json.dumps({
-        "schema": SCHEMA,
+        "schema": RECORD_SCHEMA,
         "id": config.id,
         "status": status,
         "config": config.as_recorded().model_dump(mode="json", exclude_defaults=False),
@@ -83,7 +83,7 @@ def make_record(
         short_replicates[test] = {
             metric: [None if value is None else float(f"{value:.5g}") for value in values]
             for metric, values in by_metric.items()}
-    return _make(config, "finished", start, {
+    return _make_record(config, "finished", start, {
         "metrics": metrics, "replicates": short_replicates, "data": data, "encoder": encoder, "curve": curve,
         "device": device, "dtype": dtype, "peak_memory_bytes": peak_memory, "extra": extra or {}})
 
@@ -95,7 +95,7 @@ def failed_record(
     step: int | None = None, # at which training step
 ) -> dict: # as it will be read back
     "Return the record of a run that failed: no metrics, but `error` and `step`."
-    return _make(config, "failed", start, {"error": error, "step": step, "metrics": {}, "extra": {}})
+    return _make_record(config, "failed", start, {"error": error, "step": step, "metrics": {}, "extra": {}})
 
 
 def latest(
@@ -123,7 +123,7 @@ def records_among(entries: Iterable[Entry]) -> list[dict]:
 @once_per_state
 def by_id(path: Path) -> Records:
     "Read what a published file says of each run."
-    return latest(records_among(rows_of(path)))
+    return latest(records_among(record_rows(path)))
 
 
 class Store:
@@ -197,7 +197,7 @@ class Store:
     def records(self, place: str) -> list[dict]:
         "Return all records of an experiment at a profile, published ones first; warn of what is none."
         entries = self.added_entries(place) # first: see `publish`
-        return records_among([*rows_of(self._parquet(place)), *entries])
+        return records_among([*record_rows(self._parquet(place)), *entries])
 
     def all(self) -> list[dict]:
         "Return all records of the folder, experiment by experiment."
@@ -256,7 +256,7 @@ class Store:
         """
         path = self._parquet(place)
         with self.claimed(place, wait=True):
-            published_rows = rows_of(path)
+            published_rows = record_rows(path)
             for entry in published_rows:
                 if entry.why:
                     raise RecordError(f"{entry.where}: {entry.why}; nothing is added to it")

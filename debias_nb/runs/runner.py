@@ -21,7 +21,7 @@ from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, committed_store, failed_record, latest, make_record
 from .schema import Misfit, RecordError, Records
 from .config import ExperimentConfig, Profile, RunConfig, load_experiment
-from .settings import settings_of
+from .settings import task_settings
 from .tasks import Task
 
 
@@ -37,7 +37,7 @@ def settle_libraries():
     gc.freeze()
 
 
-def quiet():
+def quiet_libraries():
     "Silence progress bars and advice of the libraries underneath; errors still come through."
     from datasets import disable_progress_bars
     from transformers.utils import logging as of_transformers
@@ -51,7 +51,7 @@ def quiet():
 
 def task_of(run: RunConfig) -> Task:
     "Import the task of a run. Raise `ConfigError` where no package has one."
-    return settings_of(run.task).task()
+    return task_settings(run.task).task()
 
 
 def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
@@ -63,7 +63,7 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
     from ..encoders.tokens import single_thread
     from ..processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
-    quiet()
+    quiet_libraries()
     settle_libraries()
     task = task or task_of(run)
     start = Start()
@@ -152,11 +152,15 @@ def _work(run: RunConfig, task: Task | None, store: Store, fresh: bool, parent: 
             return run.id, None, str(e)
 
 
-def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
-    "Return the finished records of some runs; each file is read once."
+def recorded(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record, else its failure
+    "Return the records of some runs; each file is read once."
     places = dict.fromkeys(run.place for run in runs)
-    newest = latest(record for place in places for record in store.records(place))
-    return {run_id: record for run_id, record in newest.items() if record["status"] == "finished"}
+    return latest(record for place in places for record in store.records(place))
+
+
+def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
+    "Return the finished records of some runs."
+    return {run_id: record for run_id, record in recorded(runs, store).items() if record["status"] == "finished"}
 
 
 def _plan(
@@ -350,8 +354,8 @@ def run(
 ) -> Outcome:
     """Run what is missing of some experiments, and load what exists; a run that several have is made once.
 
-    What their configurations do not ask for, and what is run again, goes to this machine's own records. Raise as
-    `run_all`.
+    A failure that is on record is a result, and is not tried again. What their configurations do not ask for, and what
+    is run again, goes to this machine's own records. Raise as `run_all`.
     """
     kept_runs, own_runs = {}, {}
     for experiment in experiments:
@@ -359,7 +363,10 @@ def run(
             is_own = fresh or config.profile == "planted" or config.id in experiment.further_ids
             (own_runs if is_own else kept_runs)[config.id] = config
     profile = next((experiment.asked.profile for experiment in experiments), "planted")
-    kept = run_all(list(kept_runs.values()), store_for(profile), workers=workers)
+    store = store_for(profile)
+    known = recorded(list(kept_runs.values()), store)
+    kept_runs = [run for run in kept_runs.values() if known.get(run.id, {}).get("status") != "failed"]
+    kept = run_all(kept_runs, store, workers=workers)
     outcome = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
     return Outcome(kept.records | outcome.records, kept.missing | outcome.missing, kept.failed | outcome.failed,
                    kept.trained + outcome.trained)

@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic import model_validator
 from pydantic_core import from_json, to_json
 
-from ..files import check_regular, each_key_once, fingerprint, in_words
+from ..files import check_regular, each_key_once, fingerprint, describe_mistake
 from ..settings import EncoderConfig, World
-from .config import OWN, RunConfig
+from .config import OWN_PROFILE, RunConfig
 from .settings import AnyCorpus, AnyMethod, AnyTraining
 
 
@@ -26,7 +26,7 @@ class Misfit(RecordError):
     "Error of what is no record; the message names the field."
 
 
-SCHEMA = 1
+RECORD_SCHEMA = 1
 Records = dict[str, dict] # id -> record
 COMMIT = r"^[0-9a-f]{40}$"
 # Metrics that are fractions; a part of the test items may stand behind the name in brackets.
@@ -68,21 +68,21 @@ class Environment(BaseModel):
         return self
 
 
-PARTS = {name: TypeAdapter(kind) for name, kind in {
+PART_TYPES = {name: TypeAdapter(kind) for name, kind in {
     "encoder": EncoderConfig, "method": AnyMethod, "corpus": AnyCorpus, "training": AnyTraining, "eval_world": World,
     "eval_corpus": AnyCorpus}.items()}
 
 
 @functools.lru_cache(maxsize=4096)
-def _part(name: str, text: bytes):
+def _validate_part(name: str, text: bytes):
     "Validate a part of a configuration, which many runs share, once; `text` is JSON."
-    return PARTS[name].validate_python(from_json(text))
+    return PART_TYPES[name].validate_python(from_json(text))
 
 
 class Record(BaseModel):
     "Fields that records of finished and of failed runs have in common."
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    schema_version: Annotated[int, Field(alias="schema", ge=SCHEMA, le=SCHEMA)] # `Literal[1]` would take true
+    schema_version: Annotated[int, Field(alias="schema", ge=RECORD_SCHEMA, le=RECORD_SCHEMA)] # `Literal[1]` takes true
     id: str
     config: RunConfig
     seed: Whole
@@ -98,7 +98,8 @@ class Record(BaseModel):
     def _by_its_parts(cls, values):
         if isinstance(values, dict):
             with suppress(ValidationError): # reported with its place where the whole is understood
-                return values | {name: _part(name, to_json(values[name])) for name in PARTS if values.get(name)}
+                present = [name for name in PART_TYPES if values.get(name)]
+                return values | {name: _validate_part(name, to_json(values[name])) for name in present}
         return values
 
     @field_validator("metrics")
@@ -144,7 +145,7 @@ def understood(record) -> dict: # the same
     try:
         RECORD.validate_python(record)
     except ValidationError as e:
-        raise Misfit(in_words(e.errors(include_url=False)[0])) from None
+        raise Misfit(describe_mistake(e.errors(include_url=False)[0])) from None
     return record
 
 
@@ -177,7 +178,7 @@ def read_file(path: Path) -> dict:
     checksum = record.pop(CHECKSUM, None) if isinstance(record, dict) else None
     understood(record)
     # the records of earlier versions have no checksum, and their trials other ids
-    is_trial = record["config"]["profile"] == OWN
+    is_trial = record["config"]["profile"] == OWN_PROFILE
     if checksum != fingerprint(record) and (is_trial or checksum is not None):
         raise Misfit(f"changed since it was written: its {CHECKSUM} does not fit")
     return record

@@ -16,15 +16,13 @@ from ..checks import ConfigError, check_known, nearest
 from ..files import Count, Names, Natural, NotNegative, Positive, Probability, Settings, Share, Strict
 from ..plugins import plugins
 from ..settings import OfLabels, OfMatches
+from .names import REGULARIZERS, takes
 
 ClassPath = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
 
-# The terms among `regularizers.REGULARIZERS`, and `training.GOR`. This module does not import them: that loads torch,
-# which commands that train nothing do without.
-INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
-HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others
-REGULARIZER_NAMES = (*HOLDING, "l2sp", "gor")
 Intervention = Literal["mask", "delete", "pad", "random"]
+Augmentation = Literal["none", "itvaug", "worddropout"]
+REGULARIZER_NAMES = [name for name in REGULARIZERS if name not in get_args(Augmentation)]
 
 
 class CorpusConfig(Settings):
@@ -135,9 +133,13 @@ class PairMethod(WeightsConfig):
     weight: NotNegative = 0.     # the paper's lambda
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
-    augmentation: Literal["none", "itvaug", "worddropout"] = "none"
+    augmentation: Augmentation = "none"
     rows: Share = 1.             # share of each batch that is regularized
     texts: TextsConfig | None = None # other texts that are regularized, as many as a batch has rows
+
+    @property
+    def addition(self) -> str: # to plain fine-tuning: its regularizer or augmentation
+        return self.augmentation if self.regularizer == "none" else self.regularizer
 
     def with_weight(self, weight: float) -> "PairMethod":
         return self if self.regularizer == "none" else self.model_copy(update={"weight": weight})
@@ -147,14 +149,14 @@ class PairMethod(WeightsConfig):
             check_known("regularizer", self.regularizer, ["none", *REGULARIZER_NAMES])
         has_regularizer = self.regularizer != "none"
         has_augmentation = self.augmentation != "none"
-        masks = self.regularizer in INTERVENING or has_augmentation
-        yield masks != (self.mask_share is not None), (
+        yield has_regularizer and has_augmentation, "a regularizer or an augmentation, not both"
+        settings = takes(self.addition)
+        yield ("mask_share" in settings) != (self.mask_share is not None), (
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is "
             "required there")
         yield from super().rules()
-        yield has_regularizer and has_augmentation, "a regularizer or an augmentation, not both"
         yield from self.owner_rules({} if has_regularizer else {"a regularizer": ("weight", "rows", "texts")}, "none")
-        yield self.texts and (self.regularizer not in HOLDING or self.rows < 1), (
+        yield self.texts and ("texts" not in settings or self.rows < 1), (
             "`texts` belongs to a regularizer of texts, without `rows`")
         yield self.lora and (self.frozen_layers is not None or self.regularizer == "l2sp"), (
             "`lora` leaves the weights as they are: it goes neither with `frozen_layers` nor with l2sp")
@@ -206,7 +208,7 @@ class TaskSettings:
 
         Raise `ValidationError` for settings of another task."""
         kind = getattr(self, name)
-        return part if part is None or type(part) is kind else _fit(part, kind)
+        return part if part is None or type(part) is kind else _fit_class(part, kind)
 
     def task(self):
         "Import the task itself, which loads torch. Raise `ConfigError` where no package has one."
@@ -217,7 +219,7 @@ class TaskSettings:
 
 
 @lru_cache(maxsize=4096)
-def _fit(part: BaseModel, kind: type[BaseModel]) -> BaseModel:
+def _fit_class(part: BaseModel, kind: type[BaseModel]) -> BaseModel:
     return kind.model_validate(part.model_dump(exclude_defaults=True))
 
 
@@ -233,7 +235,7 @@ def all_tasks() -> dict[str, TaskSettings]: # by their names
     return {PAIRS: TaskSettings()} | tasks # without the leaf that has pairs: the settings that all have
 
 
-def settings_of(task: str) -> TaskSettings:
+def task_settings(task: str) -> TaskSettings:
     "Return the settings of a task. Raise `ConfigError` where no package has one."
     tasks = all_tasks()
     if task not in tasks:
@@ -246,13 +248,13 @@ def settings_of(task: str) -> TaskSettings:
 def read_corpus(values):
     "Read a corpus in the class of its task."
     if isinstance(values, CorpusConfig):
-        return settings_of(values.task).fit(values, "corpus")
+        return task_settings(values.task).fit(values, "corpus")
     if not isinstance(values, dict):
         return values
-    return settings_of(values.get("task", PAIRS)).corpus.model_validate(values)
+    return task_settings(values.get("task", PAIRS)).corpus.model_validate(values)
 
 
-def read_method(values):
+def validate_method(values):
     "Read a method in the class that has most of its settings; one without settings of a task is of any."
     if not isinstance(values, dict):
         return values
@@ -281,5 +283,5 @@ def read_training(values):
 
 
 AnyCorpus = Annotated[SerializeAsAny[CorpusConfig], BeforeValidator(read_corpus)]
-AnyMethod = Annotated[SerializeAsAny[MethodConfig], BeforeValidator(read_method)]
+AnyMethod = Annotated[SerializeAsAny[MethodConfig], BeforeValidator(validate_method)]
 AnyTraining = Annotated[SerializeAsAny[TrainConfig], BeforeValidator(read_training)]

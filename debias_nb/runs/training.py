@@ -26,17 +26,18 @@ from ..encoders.tokens import Tokens, single_thread
 from ..encoders.trained_part import trained_part
 from ..losses.pair_losses import Hinge, LeastSquares, PairLoss, cosines
 from ..losses.regularized import Draws, Regularized
-from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
+from ..losses.regularizers import L2SP, Changing, Intervening, Regularizer
 from ..processes import mean_of_rows, mean_over_processes
 from ..trainer import QuietTrainer, training_arguments
 from .course import CachedBase, Course, FrozenBase
-from .pair_batches import RANKING, PairCollator, PairTokens, batches_of, columns_of
+from .names import REGULARIZERS
+from .pair_batches import RANKING_LOSSES, PairCollator, PairTokens, batches_of, batch_columns
 from .records import TrainingFailed
 from .settings import PairMethod, TrainConfig
 
 
 # as sentence-transformers calls them
-THEIRS = dict.fromkeys(RANKING, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"}
+THEIRS = dict.fromkeys(RANKING_LOSSES, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"}
 
 
 def own_class(name: str) -> type: # `mymodule.Name`, from the current folder or installed
@@ -116,13 +117,11 @@ class GOR(Regularizer):
         return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
 
 
-def regularizer_class(method: PairMethod): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
-    kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
-    if "." in method.regularizer:
-        return own_class(method.regularizer)
-    if method.regularizer != "none":
-        return (REGULARIZERS | {"gor": GOR})[method.regularizer]
-    return kinds[method.augmentation]
+def regularizer_class(method: PairMethod): # of `REGULARIZERS` or a user's; None for plain fine-tuning
+    name = method.addition
+    if "." in name:
+        return own_class(name)
+    return None if name == "none" else REGULARIZERS[name].load()
 
 
 def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):
@@ -295,7 +294,7 @@ def _gradient_norm(loss, batch: dict, parameters: list, seed: int) -> float:
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         loss.model.train()
-        term = loss(columns_of(batch), batch["label"])
+        term = loss(batch_columns(batch), batch["label"])
     if not torch.is_tensor(term):
         *_, term = term.raw.values()
     gradients = torch.autograd.grad(term, parameters, allow_unused=True) # None for weights that are not used
@@ -343,7 +342,7 @@ def in_stretches(
     return out
 
 
-POINTS = 20 # of a curve, at most
+CURVE_POINTS = 20 # of a curve, at most
 
 
 def curve_summary(
@@ -352,8 +351,8 @@ def curve_summary(
     "Summarize the history of a loss in stretches of equal length."
     if not history:
         return {"step": []}
-    steps = np.array_split(np.arange(1, len(history) + 1), min(POINTS, len(history)))
-    means = in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+    steps = np.array_split(np.arange(1, len(history) + 1), min(CURVE_POINTS, len(history)))
+    means = in_stretches(history, CURVE_POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
     return {"step": [int(stretch[-1]) for stretch in steps]} | means
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from advice import SAID, counts, pasted, ways
+from advice import MESSAGES, counts, follow, ways
 from debias_nb.data.registry import DataError
 from debias_nb.data.texts import read_texts_file
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
@@ -88,12 +88,12 @@ TABLES = { # rows -> what may be read in the end: form, matches, other rows
 
 def check_ways(name, source, names, wanted, **given):
     came = []
-    for options, file in pasted(source, names, given):
+    for options, file in follow(source, names, given):
         came.append(counts(file))
         CAME.append((name,
                      " ".join(f"--{key.replace('_', '-')} {','.join(value) if isinstance(value, tuple) else value}"
                               for key, value in options.items()), came[-1]))
-    assert came and {*came} <= wanted, (came, SAID[-3:])
+    assert came and {*came} <= wanted, (came, MESSAGES[-3:])
 
 
 @pytest.mark.parametrize("name", [name for name, (_, wanted) in TABLES.items() if wanted])
@@ -124,7 +124,7 @@ def test_where_too_few_texts_are_no_columns_are_advised(tmp_path):
 def test_where_chooses_the_rows_of_a_value():
     rows, _ = TABLES["two kinds of rows"]
     file = read_pairs_file(rows)
-    SAID.append(file.note)
+    MESSAGES.append(file.note)
     parts = [read_pairs_file(rows, **way) for way in ways(file.note, [])]
     assert len(parts) == 2 and sum(len(part) for part in parts) == len(file)
     CAME.append(("two kinds of rows", "--where split=a, --where split=b", [counts(part) for part in parts]))
@@ -145,7 +145,7 @@ JUDGED = {"queries": {"1": "q", "2": "r", "3": "s"}, "corpus": {"a": "x", "b": "
 def test_queries_without_a_match_are_left_out():
     with pytest.raises(DataError) as e:
         read_pairs_file(JUDGED)
-    SAID.append(str(e.value))
+    MESSAGES.append(str(e.value))
     [way] = ways(str(e.value), [])
     assert counts(read_pairs_file(JUDGED, **way)) == ("retrieval", 2, 0)
     CAME.append(("a query without a match", "--match-from 1", ("retrieval", 2, 0)))
@@ -155,7 +155,7 @@ def test_lists_are_turned_as_advised():
     rows = [{"query": f"q {i}", "docs": ["a b", "c d", "e f"], "labels": [0, 1, 0]} for i in range(9)]
     with pytest.raises(DataError) as e:
         read_pairs_file(rows)
-    SAID.append(str(e.value))
+    MESSAGES.append(str(e.value))
     line = re.search(r"frame\.explode\(\[.*?\]\)", str(e.value))[0]
     file = read_pairs_file(eval(line, {"frame": pd.DataFrame(rows)}))
     assert counts(file) == ("pairs", 9, 18)
@@ -194,7 +194,7 @@ def test_a_column_of_texts_is_named(tmp_path, name, content):
     path.write_text(content)
     with pytest.raises(DataError) as e:
         read_texts_file(path)
-    SAID.append(str(e.value))
+    MESSAGES.append(str(e.value))
     source = str(path.rename(path.with_suffix(".csv"))) if name.endswith("txt") else str(path)
     assert read_texts_file(f"{source}:told")[:2] == ["red", "blue"]
     CAME.append((f"texts of {name}", "FILE.csv:told", "read"))
@@ -203,20 +203,20 @@ def test_a_column_of_texts_is_named(tmp_path, name, content):
 def test_runs_are_written_as_advised(tmp_path):
     with pytest.raises(DataError, match="write ranks as scores") as e:
         read_run({"q": ["a", "b"], "r": ["b"]})
-    SAID.append(str(e.value))
+    MESSAGES.append(str(e.value))
     assert read_run({"q": {"a": -1, "b": -2}, "r": {"b": -1}}).document.tolist() == ["a", "b", "b"]
     path = tmp_path / "run.trec"
     path.write_text("q\t7\t1\nq\t8\t2\n")
     with pytest.raises(DataError, match="as ColBERT writes them") as e:
         read_run(path)
-    SAID.append(str(e.value))
+    MESSAGES.append(str(e.value))
     table = tmp_path / "run.csv"
     table.write_text("query_id,doc_id,rank,score\nq,7,1,.5\nq,8,2,.25\n")
     assert read_run(table).document.tolist() == ["7", "8"]
     table.write_text("query_id,doc_id,rank,score\nq,7,1,.25\nq,8,2,.5\n")
     with pytest.raises(DataError, match="scores higher than the rank before") as e:
         read_run(table)
-    SAID.append(str(e.value))
+    MESSAGES.append(str(e.value))
     table.write_text("query_id,doc_id,rank,score\nq,7,1,-.25\nq,8,2,-.5\n")
     assert read_run(table).score.tolist() == [-.25, -.5]
     CAME.extend([("ids without scores", "{query: {text: -rank}}", "read"),
@@ -227,7 +227,7 @@ def test_every_advice_was_met():
     "Below all others: an advice that no test brings out would be pasted by nobody before a user."
     assert len(PRINTABLE) >= 9, "the pieces are found"
     missed = [piece for piece in PRINTABLE
-              if not any(all(part in said for part in re.split(r"\{\d?\}", piece)) for said in SAID)]
+              if not any(all(part in said for part in re.split(r"\{\d?\}", piece)) for said in MESSAGES)]
     for name, paste, came in CAME:
         print(f"| {name} | `{paste}` | {came} |")
-    assert SAID and not missed, missed
+    assert MESSAGES and not missed, missed

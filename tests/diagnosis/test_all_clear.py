@@ -209,6 +209,6 @@ def test_texts_are_read_from_each_form(tmp_path):
 
 def test_the_library_has_the_numbers_of_the_statement():
     from debias_nb.diagnosis import all_clear as library
-    settings = load_yaml(project_root() / "experiments/labels.yaml")
+    settings = load_yaml(project_root() / "experiments/all_clear.yaml")
     assert (library.NEIGHBORS, 100 * library.LOSS) == (settings["neighbors"], settings["loss"])
     assert library.TEXTS in settings["samples"]

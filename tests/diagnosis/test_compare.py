@@ -38,7 +38,7 @@ from debias_nb.diagnosis.compare import TrainingSettings, compare
 from debias_nb.diagnosis.comparison import FILES, Comparison
 from debias_nb.diagnosis.inputs import with_prompts
 from debias_nb.data.texts import HeldTexts
-from debias_nb.diagnosis.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, read_method, read_methods
+from debias_nb.diagnosis.methods import DEFAULTS, METHODS, RANKING, read_method, read_methods
 from debias_nb.diagnosis.methods import file_tokens, settings_for, training_rows, tune
 from debias_nb.diagnosis.models import load_model, mixed_scorer
 from debias_nb.diagnosis.page import coded
@@ -54,7 +54,7 @@ from debias_nb.runs.settings import PairMethod
 from debias_nb.runs.course import Course
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
-from debias_nb.runs.pair_batches import PairCollator, columns_of
+from debias_nb.runs.pair_batches import PairCollator, batch_columns
 from debias_nb.trainer import ApartMatches
 from made import WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table
 from made import without_a_vector_for_the_unknown
@@ -123,8 +123,8 @@ def test_a_strength_stands_behind_the_name():
     strengths = {name: spec.strength for name, spec in METHODS.items() if spec.strength is not None}
     assert ({name: strength for name, strength in strengths.items() if strength != .1}
             == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8})
-    assert all(strengths[name] in METHODS[name].grid
-               for name in REGULARIZERS), "what is tried has the strength where none is asked for"
+    regularizers = [spec for spec in METHODS.values() if spec.is_regularizer]
+    assert all(spec.strength in spec.grid for spec in regularizers), "what is tried has the default"
     grids = {name: (*METHODS[name].grid, *RANKING.get(name, (0, ()))[1]) for name in strengths}
     assert all(read_method(f"{name}:{one!r}").strength == one for name, grid in grids.items() for one in grid)
 
@@ -288,7 +288,7 @@ def test_words_of_a_prompt_are_none_of_a_text(kind, tmp_path):
     alone = tokenize(base.model, train.right)
     assert pairs.right.ordinary.sum(1).tolist() == alone.ordinary.sum(1).tolist()
     assert (pairs.right.mask.sum(1) - alone.mask.sum(1) == 2).all()
-    column = columns_of(PairCollator(pairs)([{"row": 3}, {"row": 0}]))[1]
+    column = batch_columns(PairCollator(pairs)([{"row": 3}, {"row": 0}]))[1]
     assert torch.equal(from_features(base.model, column).ordinary,
                        pairs.right[[3, 0]].ordinary), "as a regularizer sees them"
     tuned = tune(base, train, read_method("plain"), settings_for(base.kind, epochs=.1, batch_size=30), 0)

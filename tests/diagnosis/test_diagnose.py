@@ -253,7 +253,7 @@ def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at
     labels = rng.integers(0, 2, 500)
     weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
     whole = average_precision(labels, scores, weights)
-    monkeypatch.setattr("debias_nb.measures.metrics.AT_ONCE", at_once)
+    monkeypatch.setattr("debias_nb.measures.metrics.NUMBERS_AT_ONCE", at_once)
     assert np.array_equal(average_precision(labels, scores, weights), whole)
     assert np.allclose(average_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
 

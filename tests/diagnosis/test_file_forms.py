@@ -1004,7 +1004,6 @@ EARLY = { # a command -> words of its refusal
     f"{DIAGNOSE} --columns one,two,three --where four=a": "wrong.csv: where: COLUMN=VALUE is expected, got 'four=a'",
     f"{DIAGNOSE} --columns old=one,two,three": "columns: there is no file called 'old'",
     f"{DIAGNOSE} --out .": "index.html: the file exists, and is no page of debias-nb",
-    "label --base a --tuned b --pool wrong.csv --out wrong.csv": "labels that are there are never overwritten",
 }
 
 

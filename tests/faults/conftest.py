@@ -17,10 +17,10 @@ os.register_at_fork(after_in_child=lambda: tqdm.set_lock(threading.RLock()))
 @pytest.fixture(scope="session", autouse=True)
 def libraries():
     "Processes that are forked have them, and need not load them again."
-    from debias_nb.runs.runner import quiet, settle_libraries
+    from debias_nb.runs.runner import quiet_libraries, settle_libraries
     for name in ("commands.cli", "papers.pages.frame", "papers.pages.tables", "papers.tasks.pairs"):
         importlib.import_module(f"debias_nb.{name}")
-    quiet()
+    quiet_libraries()
     settle_libraries()
 
 

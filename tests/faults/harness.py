@@ -85,14 +85,14 @@ def records_of(project: Path) -> dict: # id -> what two honest repeats have in c
     "All records. Fails on a warning, which a file gives that holds none."
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = store_of(project).all()
-    return {record["id"]: comparable(record) for record in found}
+        records = store_of(project).all()
+    return {record["id"]: comparable(record) for record in records}
 
 
 # a process that can be killed
 
 FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here
-RAISED = 70 # exit code of a function that raised something
+EXIT_RAISED = 70 # exit code of a function that raised something
 PATIENCE = 180 # seconds until what is waited for counts as hanging; a batch takes two where nothing else runs
 AFTER_A_TEST = ExitStack() # ends what a test has started
 
@@ -128,7 +128,7 @@ class Child:
             os.dup2(out.fileno(), 2)
         sys.stdout, sys.stderr = os.fdopen(1, "w", 1, closefd=False), os.fdopen(2, "w", 1, closefd=False)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = RAISED
+        code = EXIT_RAISED
         try:
             function(*args)
             code = 0
@@ -159,23 +159,23 @@ class Child:
         return self.said.read_text("utf-8", "replace")
 
 
-def command(project: Path, cache: Path, args: list[str], before=None) -> None:
+def command(project: Path, cache: Path, args: list[str], preparation=None) -> None:
     "`debias-nb` with its arguments, in this process; `before` is called first."
     os.chdir(project)
     os.environ["DEBIAS_NB_CACHE"] = str(cache)
     os.environ.pop("DEBIAS_NB_RUNS", None)
     from joblib.externals.loky.backend import context
     context.set_start_method("fork", force=True) # workers have the libraries, too
-    if before:
-        before()
+    if preparation:
+        preparation()
     from debias_nb.commands.cli import app
     app([str(arg) for arg in args])
 
 
-def batch(project: Path, cache: Path, workers: int = 1, before=None, said: Path | None = None) -> Child:
+def batch(project: Path, cache: Path, workers: int = 1, preparation=None, said: Path | None = None) -> Child:
     "The batch of a project, begun."
     args = ["batch", "--profile", "planted", "--runs", "--workers", workers]
-    return Child(command, project, cache, args, before, said=said or project / f"said-{time.monotonic_ns()}.txt")
+    return Child(command, project, cache, args, preparation, said=said or project / f"said-{time.monotonic_ns()}.txt")
 
 
 # what a batch does, and when
@@ -190,10 +190,10 @@ def note_events(project: Path) -> None:
     notes = os.open(project / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def noting(event, function):
-        def noted(*args, **options):
+        def note(*args, **options):
             os.write(notes, f"{event} {time.monotonic()}\n".encode())
             return function(*args, **options)
-        return noted
+        return note
 
     Trainer.training_step = noting(STEP, Trainer.training_step)
     Store.append = noting(RECORD, Store.append)
@@ -203,7 +203,7 @@ def events_of(project: Path) -> list[tuple[str, float]]: # event, when; the cloc
     path = project / "events"
     lines = path.read_text().splitlines() if path.exists() else []
     pairs = map(str.split, lines)
-    return [(event, float(when)) for event, when in pairs]
+    return [(event, float(time)) for event, time in pairs]
 
 
 def steps_of(project: Path) -> int:
@@ -214,13 +214,13 @@ def steps_of(project: Path) -> int:
 
 def children(pid: int) -> list[int]:
     "The processes that a process has started."
-    found = []
+    numbers = []
     for task in Path(f"/proc/{pid}/task").glob("*"):
         try:
-            found += [int(child) for child in (task / "children").read_text().split()]
+            numbers += [int(child) for child in (task / "children").read_text().split()]
         except OSError:
             pass
-    return found
+    return numbers
 
 
 def kill_all(pid: int) -> None:
@@ -243,8 +243,8 @@ def _command_line(pid: int) -> bytes: # nothing of one that has ended
 
 def workers_of(pid: int) -> list[int]:
     "The workers among its children: they are forks of it, and what keeps account of their semaphores is not."
-    own = _command_line(pid)
-    return [child for child in children(pid) if _command_line(child) == own]
+    own_line = _command_line(pid)
+    return [child for child in children(pid) if _command_line(child) == own_line]
 
 
 def at_work(pid: int) -> bool:
@@ -254,9 +254,9 @@ def at_work(pid: int) -> bool:
         return False
 
 
-def wait_until(condition, what: str, seconds: float = PATIENCE, every: float = .002) -> None: # what: is waited for
+def wait_until(condition, event: str, seconds: float = PATIENCE, every: float = .002) -> None: # what: is waited for
     "Waits, and fails when it takes much longer than on a machine that has other things to do."
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"waited {seconds:.0f} seconds for {what}"
+        assert time.monotonic() < end, f"waited {seconds:.0f} seconds for {event}"
         time.sleep(every)

@@ -24,28 +24,28 @@ def contents(folder) -> dict[str, bytes]: # of all files but locks
 
 
 @contextmanager
-def unchanged(folder):
+def no_change(folder):
     "What is there stays as it is, and nothing is added."
-    before = contents(folder)
+    files = contents(folder)
     yield
-    assert contents(folder) == before
+    assert contents(folder) == files
 
 
 def shell(*args):
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
-def refused(done, *words):
+def check_refusal(run, *words):
     "A sentence on standard error, exit code 2, no traceback."
-    assert isinstance(done.exception, SystemExit), (done.output, repr(done.exception))
-    assert done.exit_code == 2 and done.stderr.startswith("debias-nb: "), done.output
+    assert isinstance(run.exception, SystemExit), (run.output, repr(run.exception))
+    assert run.exit_code == 2 and run.stderr.startswith("debias-nb: "), run.output
     for word in words:
-        assert word in done.stderr, (word, done.stderr)
+        assert word in run.stderr, (word, run.stderr)
 
 
 # configurations
 
-def replaced(old, new):
+def replacement(old, new):
     def change(text):
         assert old in text, old
         return text.replace(old, new, 1)
@@ -53,19 +53,19 @@ def replaced(old, new):
 
 
 DAMAGED_SETTINGS = {
-    "an unknown key": (replaced("title:", "titel:"), "titel: unknown key; did you mean 'title'?"),
-    "a key that is not there": (replaced("scale: a toy world\n", ""), "scale: "),
+    "an unknown key": (replacement("title:", "titel:"), "titel: unknown key; did you mean 'title'?"),
+    "a key that is not there": (replacement("scale: a toy world\n", ""), "scale: "),
     "a key that occurs twice": (lambda text: text + "title: Another\n", "the key 'title' occurs twice"),
-    "an unknown key deep inside": (replaced("batch_size: 32", "batchsize: 32"), "did you mean 'batch_size'?"),
-    "a word for a number": (replaced("batch_size: 32", "batch_size: many"), "batch_size: "),
-    "no number": (replaced("learning_rate: 0.02\n    epochs", "learning_rate: .nan\n    epochs"), "learning_rate: "),
-    "an unknown method": (replaced("- Finetuned\n", "- Finetund\n"), "did you mean 'Finetuned'?"),
-    "an unknown regularizer": (replaced("regularizer: itvreg", "regularizer: itvregg"), "did you mean 'itvreg'?"),
-    "another experiment": (replaced("experiment: demo", "experiment: other"), "itvreg/other"),
+    "an unknown key deep inside": (replacement("batch_size: 32", "batchsize: 32"), "did you mean 'batch_size'?"),
+    "a word for a number": (replacement("batch_size: 32", "batch_size: many"), "batch_size: "),
+    "no number": (replacement("learning_rate: 0.02\n    epochs", "learning_rate: .nan\n    epochs"), "learning_rate: "),
+    "an unknown method": (replacement("- Finetuned\n", "- Finetund\n"), "did you mean 'Finetuned'?"),
+    "an unknown regularizer": (replacement("regularizer: itvreg", "regularizer: itvregg"), "did you mean 'itvreg'?"),
+    "another experiment": (replacement("experiment: demo", "experiment: other"), "itvreg/other"),
     "nothing": (lambda text: "", "a mapping is expected"),
-    "a bracket left open": (replaced("scale: a toy world", "scale: [a"), "line "),
+    "a bracket left open": (replacement("scale: a toy world", "scale: [a"), "line "),
     "latin-1": (lambda text: text.replace("A demonstration", "Übung").encode("latin-1"), "UTF-8"),
-    "code": (replaced("scale: a toy world", "scale: !!python/object/apply:os.system [touch never]"), "constructor"),
+    "code": (replacement("scale: a toy world", "scale: !!python/object/apply:os.system [touch never]"), "constructor"),
 }
 
 
@@ -74,11 +74,11 @@ def test_configurations(name, tmp_path, monkeypatch):
     change, sentence = DAMAGED_SETTINGS[name]
     project = make_project(tmp_path)
     path = project / "experiments/itvreg/demo.planted.yaml"
-    changed = change(path.read_text())
-    path.write_bytes(changed if isinstance(changed, bytes) else changed.encode())
+    damaged_text = change(path.read_text())
+    path.write_bytes(damaged_text if isinstance(damaged_text, bytes) else damaged_text.encode())
     monkeypatch.chdir(project)
-    with unchanged(project):
-        refused(shell("run", "itvreg/demo"), "experiments/itvreg/demo.planted.yaml", sentence)
+    with no_change(project):
+        check_refusal(shell("run", "itvreg/demo"), "experiments/itvreg/demo.planted.yaml", sentence)
 
 
 # claims
@@ -88,9 +88,9 @@ IN_JSON = json.dumps(CLAIM)[1:-1]
 DAMAGED_CLAIMS = {
     "half a notebook": (lambda text: text[:len(text) // 2], "claims.ipynb: no notebook"),
     "a notebook without cells": (lambda text: '{"nbformat": 4}', "claims.ipynb: no notebook"),
-    "a claim without a heading": (replaced("## A1", "A1"), "claims.ipynb: no heading states A1"),
-    "a claim that occurs twice": (replaced(IN_JSON, f"{IN_JSON}\\n{IN_JSON}"), "claim A1 occurs twice"),
-    "a cell that is not printed": (replaced('column=\\"IID\\"', 'column=\\"OOF\\"'), "OOF"),
+    "a claim without a heading": (replacement("## A1", "A1"), "claims.ipynb: no heading states A1"),
+    "a claim that occurs twice": (replacement(IN_JSON, f"{IN_JSON}\\n{IN_JSON}"), "claim A1 occurs twice"),
+    "a cell that is not printed": (replacement('column=\\"IID\\"', 'column=\\"OOF\\"'), "OOF"),
 }
 
 
@@ -106,8 +106,8 @@ def cell(kind, source) -> dict:
 
 
 def claims_notebook() -> str:
-    shown = [NOTEBOOK["cells"][0], cell("code", BEGIN), cell("markdown", "## A1\n\nA claim."), cell("code", CLAIM)]
-    return json.dumps(NOTEBOOK | {"cells": shown})
+    cells = [NOTEBOOK["cells"][0], cell("code", BEGIN), cell("markdown", "## A1\n\nA claim."), cell("code", CLAIM)]
+    return json.dumps(NOTEBOOK | {"cells": cells})
 
 
 @pytest.mark.parametrize("name", DAMAGED_CLAIMS)
@@ -115,15 +115,15 @@ def test_claims(name, tmp_path, monkeypatch):
     change, sentence = DAMAGED_CLAIMS[name]
     project = make_project(tmp_path)
     text = claims_notebook()
-    changed = change(text)
-    assert changed != text
-    (project / "nbs/papers/itvreg/claims.ipynb").write_text(changed)
+    damaged_text = change(text)
+    assert damaged_text != text
+    (project / "nbs/papers/itvreg/claims.ipynb").write_text(damaged_text)
     (project / "nbs/papers/itvreg/errata.ipynb").write_text(text.replace(IN_JSON, ""))
     monkeypatch.chdir(project)
-    with unchanged(project), pytest.raises(ValueError) as e:
+    with no_change(project), pytest.raises(ValueError) as e:
         read_ledger("itvreg", Results())
-    said = " ".join([str(e.value), *getattr(e.value, "__notes__", ())])
-    assert sentence in said and "claims.ipynb" in said, said
+    message = " ".join([str(e.value), *getattr(e.value, "__notes__", ())])
+    assert sentence in message and "claims.ipynb" in message, message
 
 
 # encoders that are kept; of folders test_model_folders.py asks
@@ -139,19 +139,19 @@ DAMAGED_CACHE = {
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory):
+def planted_cache(tmp_path_factory):
     folder = tmp_path_factory.mktemp("planted")
     planted_encoder(QUICK, folder)
     return folder
 
 
 @pytest.mark.parametrize("name", DAMAGED_CACHE)
-def test_kept_encoders(name, planted, tmp_path):
+def test_kept_encoders(name, planted_cache, tmp_path):
     change, sentence = DAMAGED_CACHE[name]
-    shutil.copytree(planted, tmp_path / "cache")
+    shutil.copytree(planted_cache, tmp_path / "cache")
     home = next(path for path in (tmp_path / "cache").iterdir() if path.is_dir())
     change(home)
-    with unchanged(tmp_path), pytest.raises(EncoderError) as e:
+    with no_change(tmp_path), pytest.raises(EncoderError) as e:
         planted_encoder(QUICK, tmp_path / "cache")
     assert str(home) in str(e.value) and sentence in str(e.value), e.value
 
@@ -163,6 +163,6 @@ def test_a_registry_of_ones_own(tmp_path, monkeypatch):
     files = "[{file: ../../etc/passwd, format: x}]"
     path.write_text(f"datasets:\n  ours: {{title: a, licence: b, citation: c, by_hand: d, files: {files}}}\n")
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    with unchanged(tmp_path), pytest.raises(ConfigError, match="datasets.ours.files.0.file") as e:
+    with no_change(tmp_path), pytest.raises(ConfigError, match="datasets.ours.files.0.file") as e:
         load_registry()
     assert str(path) in str(e.value)

@@ -14,26 +14,26 @@ from debias_nb.encoders.tokens import EncoderError
 
 
 def limit(size: int) -> None: # of a file, in bytes
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard_limit))
 
 
 @contextmanager
 def no_room(size: int):
     "No file of this process becomes larger."
-    before, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit(size)
     try:
         yield
     finally:
-        limit(before)
+        limit(soft_limit)
 
 
 def test_records(tmp_path):
     project, cache = make_project(tmp_path / "project"), tmp_path / "cache"
-    planted = batch(make_project(tmp_path / "whole"), cache)
-    assert planted.end() == 0, planted.text
-    child = batch(project, cache, before=lambda: limit(3000))
+    first_batch = batch(make_project(tmp_path / "whole"), cache)
+    assert first_batch.end() == 0, first_batch.text
+    child = batch(project, cache, preparation=lambda: limit(3000))
     assert child.end() == 2 and "Traceback" not in child.text, child.text
     assert "demo.planted/demo-planted-" in child.text
     assert "could not be written: File too large; what was there stays" in child.text
@@ -56,9 +56,9 @@ def test_a_download(tmp_path, monkeypatch):
     monkeypatch.delenv("DEBIAS_NB_DATA", raising=False)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), test_downloads.Site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        known = test_downloads.registry_of(f"http://127.0.0.1:{server.server_port}")
+        demo_registry = test_downloads.registry_of(f"http://127.0.0.1:{server.server_port}")
         with no_room(3000), pytest.raises(registry.MissingData, match="a.tsv(.|\n)*File too large"):
-            registry.locate("demo", "a.tsv", registry=known)
+            registry.locate("demo", "a.tsv", registry=demo_registry)
         assert not (tmp_path / "data/demo/a.tsv").exists()
-        assert registry.locate("demo", "a.tsv", registry=known).read_bytes() == test_downloads.GOOD
+        assert registry.locate("demo", "a.tsv", registry=demo_registry).read_bytes() == test_downloads.GOOD
         server.shutdown()

@@ -22,7 +22,7 @@ from harness import start, wait_until
 from made import table
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 3000
-OTHER = GOOD.replace(b"one", b"ONE")
+CHANGED_FILE = GOOD.replace(b"one", b"ONE")
 SHA = hashlib.sha256(GOOD).hexdigest()
 
 
@@ -49,7 +49,7 @@ class Site(http.server.BaseHTTPRequestHandler):
         type(self).hits += 1
         mode = type(self).mode
         if mode == "good" or self.path == "/other":
-            self.answer(OTHER if self.path == "/other" else GOOD)
+            self.answer(CHANGED_FILE if self.path == "/other" else GOOD)
         elif mode == "cut off":
             self.answer(GOOD[:len(GOOD) // 3], len(GOOD))
         elif mode == "cut off at once":
@@ -62,7 +62,7 @@ class Site(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(GOOD[:len(GOOD) // 2])
         elif mode == "altered":
-            self.answer(OTHER)
+            self.answer(CHANGED_FILE)
         elif mode == "one byte altered":
             self.answer(GOOD[:-2] + b"!" + GOOD[-1:])
         elif mode == "a page of a login":
@@ -97,12 +97,12 @@ class Site(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     "A server, an empty cache, and a registry with one file of the server."
-    class Own(Site):
+    class OwnSite(Site):
         mode, hits = "good", 0
 
     servers = []
     for _ in range(2):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Own)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OwnSite)
         server.daemon_threads, server.block_on_close = True, False
         threading.Thread(target=server.serve_forever, args=(.01,), daemon=True).start()
         servers.append(server)
@@ -111,9 +111,9 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DEBIAS_NB_DATA", raising=False)
     address = [f"http://127.0.0.1:{server.server_port}" for server in servers]
-    Own.registry = registry_of(address[0])
-    Own.elsewhere, Own.folder, Own.address = address[1], tmp_path / "cache/data/demo", address[0]
-    yield Own
+    OwnSite.registry = registry_of(address[0])
+    OwnSite.elsewhere, OwnSite.folder, OwnSite.address = address[1], tmp_path / "cache/data/demo", address[0]
+    yield OwnSite
     for server in servers:
         server.shutdown()
         server.server_close()
@@ -156,13 +156,13 @@ locate("demo", "a.tsv", registry=registry_of(sys.argv[1]))
 
 
 def test_a_process_killed_while_downloading_leaves_no_file(site, monkeypatch):
-    def begun():
+    def has_begun():
         return site.folder.exists() and any(path.stat().st_size for path in site.folder.iterdir())
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     site.mode = "slow"
     child = start([sys.executable, "-c", LOCATE, site.address], stderr=subprocess.DEVNULL)
-    wait_until(begun, "the first bytes", every=.05)
+    wait_until(has_begun, "the first bytes", every=.05)
     child.kill()
     child.wait()
     assert not (site.folder / "a.tsv").exists()
@@ -215,16 +215,16 @@ def shorter(folder):
     path.write_bytes(path.read_bytes()[:-100])
 
 
-SENT = {
+RESPONSES = {
     "weights cut off": (shorter, "cannot be loaded"),
     "pickles instead": (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "pickles"),
     "a page of a login": (lambda folder: (folder / "modules.json").write_text("<html>"), "modules.json"),
 }
 
 
-@pytest.mark.parametrize("name", SENT)
+@pytest.mark.parametrize("name", RESPONSES)
 def test_an_encoder(name, hub):
-    change, sentence = SENT[name]
+    change, sentence = RESPONSES[name]
     hub(change)
     with pytest.raises(EncoderError) as e:
         load_encoder(EncoderConfig(name="pinned", kind="static"))

@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advice import counts, pasted
-from debias_nb.checks import RunnerError, check_injected
+from advice import counts, follow
+from debias_nb.checks import RunnerError
 from debias_nb.data.registry import DataError
 from debias_nb.data.texts import read_texts_file
 from debias_nb.diagnosis.files.mteb_results import declared_sets, read_results
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
-from debias_nb.diagnosis.files.samples import sample_files, sidecar_of
 from debias_nb.measures.stats import paired, verdict
+from debias_nb.runs.parameters import check_injected
 
 SEED = int(os.environ.get("DEBIAS_NB_DRAWS") or secrets.randbelow(2**32))
 DRAWS = 36 # of each family; every third one is wrong
@@ -50,9 +50,9 @@ WORDS = [("Same", "Different"), ("accept", "reject"), ("equivalent", "apart"), (
 
 def table_of(rng, labels):
     "Rows with two texts, a label and perhaps columns that are neither; the names of the columns."
-    one, other = rng.choice(SIDES)
+    left, right = rng.choice(SIDES)
     label = rng.choice(("label", "gold_label", "is_match"))
-    rows = [{one: text_of(rng, i, "a"), other: text_of(rng, i, "b"), label: value} for i, value in enumerate(labels)]
+    rows = [{left: text_of(rng, i, "a"), right: text_of(rng, i, "b"), label: value} for i, value in enumerate(labels)]
     for extra in rng.sample(("id", "annotator", "seconds"), rng.randrange(4)):
         for i, row in enumerate(rows):
             row[extra] = {"id": f"{i}x", "annotator": i % 3, "seconds": round(rng.random() * 9, 2)}[extra]
@@ -60,7 +60,7 @@ def table_of(rng, labels):
     return [{name: row[name] for name in order} for row in rows], order
 
 
-def saved(rng, folder, rows):
+def save(rng, folder, rows):
     "A file of rows in one of the formats."
     kind = rng.choice(("jsonl", "json", "csv", "tsv", "parquet"))
     path = folder / f"a.{kind}"
@@ -84,11 +84,11 @@ def labels_in_words(rng, folder, is_wrong):
     values = rng.choice(WORDS if is_wrong else [(1, 0), (True, False), ("true", "false"), ("1", "0")])
     labels = drawn_labels(rng, values)
     rows, names = table_of(rng, labels)
-    path = saved(rng, folder, rows)
-    both = {("pairs", labels.count(one), labels.count(other)) for one, other in (values, values[::-1])}
+    path = save(rng, folder, rows)
+    files = {("pairs", labels.count(match), labels.count(no_match)) for match, no_match in (values, values[::-1])}
     if is_wrong:
         return Draw(lambda: read_pairs_file(path), words="say which one is a match, --match WORD",
-                    then=lambda: {counts(file) for _, file in pasted(path, names)} == both)
+                    then=lambda: {counts(file) for _, file in follow(path, names)} == files)
     return Draw(lambda: read_pairs_file(path),
                 lambda file: counts(file) == ("pairs", labels.count(values[0]), labels.count(values[1])))
 
@@ -97,7 +97,7 @@ def classes(rng, folder, is_wrong):
     values = range(rng.randrange(3, 6)) if is_wrong else (0, 1)
     labels = drawn_labels(rng, values)
     rows, _ = table_of(rng, labels)
-    path = saved(rng, folder, rows)
+    path = save(rng, folder, rows)
     match = rng.choice(values)
 
     def of_one():
@@ -123,8 +123,8 @@ def decimal_commas(rng, folder, is_wrong):
 
 def names_of_classes(rng, folder, is_wrong):
     from datasets import ClassLabel, Dataset, Features, Value
-    told, turned = ["no", "yes"], rng.choice((["equivalent", "not_equivalent"], ["alpha", "beta"], ["same", "other"]))
-    names = turned if is_wrong else rng.choice((told, ["not_duplicate", "duplicate"], ["false", "true"]))
+    usual, reverse = ["no", "yes"], rng.choice((["equivalent", "not_equivalent"], ["alpha", "beta"], ["same", "other"]))
+    names = reverse if is_wrong else rng.choice((usual, ["not_duplicate", "duplicate"], ["false", "true"]))
     values = [rng.randrange(2) for _ in range(30)] + [0, 1]
     columns = {"sentence1": [text_of(rng, i, "a") for i in range(32)],
                "sentence2": [text_of(rng, i, "b") for i in range(32)], "label": values}
@@ -141,7 +141,7 @@ def names_of_classes(rng, folder, is_wrong):
 
 
 def columns_of_sides(rng, folder, is_wrong):
-    one, other = rng.choice((("{}1", "{}2"), ("left_{}", "right_{}"), ("{}_a", "{}_b")))
+    left, right = rng.choice((("{}1", "{}2"), ("left_{}", "right_{}"), ("{}_a", "{}_b")))
     labels = drawn_labels(rng, (0, 1))
     kind = rng.choice(("numbers", "few values") if is_wrong else ("numbers", "few values", "the answer"))
     rows = []
@@ -149,13 +149,13 @@ def columns_of_sides(rng, folder, is_wrong):
         extra = {"numbers": (str(rng.randrange(9)), "5"), "few values": (rng.choice(("web", "shop")), "shop"),
                  "the answer": (f"c{i}", f"c{i}" if label else f"d{i}")}[kind]
         texts = (str(i), str(i + 1)) if is_wrong else (text_of(rng, i, "a"), text_of(rng, i, "b"))
-        rows.append(dict(zip((one.format("name"), other.format("name"), one.format("more"), other.format("more"),
+        rows.append(dict(zip((left.format("name"), right.format("name"), left.format("more"), right.format("more"),
                               "label"), (*texts, *extra, label))))
     path = folder / "a.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
-    own = [row[one.format("name")] for row in rows]
-    return Draw(lambda: read_pairs_file(path), None if is_wrong else lambda file: file.left == own
-                and one.format("more") in file.note, "")
+    side_texts = [row[left.format("name")] for row in rows]
+    return Draw(lambda: read_pairs_file(path), None if is_wrong else lambda file: file.left == side_texts
+                and left.format("more") in file.note, "")
 
 
 def candidates(rng, folder, is_wrong):
@@ -167,9 +167,9 @@ def candidates(rng, folder, is_wrong):
     def texts(i, n, side):
         if kind == "ids":
             return [100 * i + j for j in range(n)]
-        own = [f"d{i}{j}{side}7" if kind == "names" else text_of(rng, 10 * i + j, side) for j in range(n)]
-        return ([{"title": "t", "text": text} for text in own] if names[1].endswith(("ctxs", "passages"))
-                and not kind else own)
+        lines = [f"d{i}{j}{side}7" if kind == "names" else text_of(rng, 10 * i + j, side) for j in range(n)]
+        return ([{"title": "t", "text": text} for text in lines] if names[1].endswith(("ctxs", "passages"))
+                and not kind else lines)
 
     rows = [dict(zip(names, (f"q {i}", texts(i, n, "p"), texts(i, m, "n")))) for i, (n, m) in enumerate(numbers)]
     if kind == "instructions":
@@ -186,88 +186,43 @@ def candidates(rng, folder, is_wrong):
 def results(rng, folder, is_wrong):
     tasks = {f"Task{i}": rng.random() for i in range(rng.randrange(1, 9))}
     wrong = rng.choice(sorted(tasks))
-    how = rng.choice(("percent", "inf", "below", "huge", "twice", "no rows", "names"))
+    fault = rng.choice(("percent", "inf", "below", "huge", "twice", "no rows", "names"))
     place = folder / "model" / "rev"
     place.mkdir(parents=True)
     for task, score in tasks.items():
         rows = [{"hf_subset": "default", "main_score": score}]
         if is_wrong and task == wrong:
-            bad = {"percent": 1.5 + 98 * score, "inf": float("inf"), "below": -3, "huge": 1e300}.get(how, score)
-            rows = [rows[0] | {"main_score": bad}] + [rows[0] | {"main_score": score / 2 + .4}] * (how == "twice")
+            bad = {"percent": 1.5 + 98 * score, "inf": float("inf"), "below": -3, "huge": 1e300}.get(fault, score)
+            rows = [rows[0] | {"main_score": bad}] + [rows[0] | {"main_score": score / 2 + .4}] * (fault == "twice")
         content = {"dataset_revision": rng.choice(("a", None)),
-                   "scores": {"test": "none" if is_wrong and task == wrong and how == "no rows" else rows}}
+                   "scores": {"test": "none" if is_wrong and task == wrong and fault == "no rows" else rows}}
         (place / f"{task}.json").write_text(json.dumps(content))
-    declared = rng.choice((7, "text", None, ["a", 1])) if is_wrong and how == "names" else ["A ", ""]
+    sets = rng.choice((7, "text", None, ["a", 1])) if is_wrong and fault == "names" else ["A ", ""]
     (place / "model_meta.json").write_text(
-        json.dumps([declared] if declared is None else {"training_datasets": declared}))
+        json.dumps([sets] if sets is None else {"training_datasets": sets}))
 
     def read():
         return read_results(folder), declared_sets(folder)
 
-    def is_right(found):
-        return found[0].droplevel([1, 2, 3]).to_dict() == tasks and found[1] == ["A"]
+    def is_right(result):
+        return result[0].droplevel([1, 2, 3]).to_dict() == tasks and result[1] == ["A"]
 
-    return Draw(read, None if is_wrong else is_right, "model_meta.json" if how == "names" else f"{wrong}.json")
-
-
-def label_tables(rng, folder, is_wrong):
-    sizes = [rng.randrange(3, 30) for _ in range(rng.randrange(2, 5))]
-    pairs = pd.DataFrame([{"left": text_of(rng, 100 * s + i, "a"),
-                           "right": rng.choice(("", "=", "@", "-")) + text_of(rng, 100 * s + i, "b"), "stratum": s}
-                           for s, n in enumerate(sizes) for i in range(n)])
-    pairs = pairs.sample(frac=1, random_state=rng.randrange(2**32)).reset_index(drop=True)
-    path = folder / "to_label.csv"
-    for file, content in sample_files(path, pairs, {"size": 10 * sum(sizes), "strata": [10 * n for n in sizes],
-                                                    "looks": 1}).items():
-        file.write_text(content)
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    assert not any(pd.to_numeric(table.sample_id, errors="coerce")
-                   .notna()), "what a spreadsheet takes for a number it rounds"
-    labels = ["1", "0"] + [rng.choice(("1", "0", "")) for _ in range(len(table) - 2)]
-    table["label"] = labels
-    table = table.sample(frac=1, random_state=rng.randrange(2**32))
-    how = rng.choice(("ids", "text", "sidecar", "gone", "twice"))
-    if is_wrong and how == "ids":
-        table = table.drop(columns="sample_id")
-    if is_wrong and how == "text":
-        table.iloc[0, table.columns.get_loc("left")] += " and more"
-        table.iloc[0, table.columns.get_loc("label")] = "1"
-    if is_wrong and how == "twice":
-        table = pd.concat([table, table[table.label != ""][:1]])
-    if is_wrong and how == "sidecar":
-        sidecar_of(path).write_text(
-            rng.choice(("[" * 5000, "{}", sidecar_of(path).read_text().replace('"looks": 1', '"looks": 2'))))
-    if is_wrong and how == "gone":
-        sidecar_of(path).unlink()
-    kind = rng.choice(("csv", "jsonl", "parquet"))
-    other = path.with_suffix(f".{kind}")
-    {"csv": lambda: table.to_csv(other, index=False),
-     "jsonl": lambda: table.to_json(other, orient="records", lines=True),
-     "parquet": lambda: table.to_parquet(other)}[kind]()
-    if other != path and sidecar_of(path).exists():
-        sidecar_of(path).rename(sidecar_of(other))
-    strata = pairs.stratum[[label != "" for label in labels]]
-
-    def is_right(file):
-        return (file.sample.counts.tolist() == [int((strata == s).sum()) for s in range(len(sizes))]
-                and counts(file)[1:] == (labels.count("1"), labels.count("0")))
-
-    return Draw(lambda: read_pairs_file(other), None if is_wrong else is_right)
+    return Draw(read, None if is_wrong else is_right, "model_meta.json" if fault == "names" else f"{wrong}.json")
 
 
 def texts(rng, folder, is_wrong):
-    own = [text_of(rng, i, rng.choice(("ü", "\u202e", "=", "x"))) for i in range(rng.randrange(1, 20))]
+    lines = [text_of(rng, i, rng.choice(("ü", "\u202e", "=", "x"))) for i in range(rng.randrange(1, 20))]
     if not is_wrong:
         kind = rng.choice(("txt", "csv", "jsonl"))
         path = folder / f"t.{kind}"
-        frame = pd.DataFrame({"text": own, "n": range(len(own))})
-        {"txt": lambda: path.write_text("\n".join(own) + "\n\n"), "csv": lambda: frame.to_csv(path, index=False),
+        frame = pd.DataFrame({"text": lines, "n": range(len(lines))})
+        {"txt": lambda: path.write_text("\n".join(lines) + "\n\n"), "csv": lambda: frame.to_csv(path, index=False),
          "jsonl": lambda: frame.to_json(path, orient="records", lines=True)}[kind]()
-        return Draw(lambda: read_texts_file(path), lambda found: found == own)
+        return Draw(lambda: read_texts_file(path), lambda result: result == lines)
     name, content = rng.choice((
-        ("t.json", "{}"), ("t.json", json.dumps({"corpus": {"1": own[0]}, "queries": {}})),
-        ("t.csv", "text,text\na,b\n"), ("t.csv", "word\n" + own[0] + "\n"),
-        ("t.jsonl", json.dumps({"text": 7}) + "\n"), ("t.jsonl", json.dumps({"text": {"a": own[0]}}) + "\n"),
+        ("t.json", "{}"), ("t.json", json.dumps({"corpus": {"1": lines[0]}, "queries": {}})),
+        ("t.csv", "text,text\na,b\n"), ("t.csv", "word\n" + lines[0] + "\n"),
+        ("t.jsonl", json.dumps({"text": 7}) + "\n"), ("t.jsonl", json.dumps({"text": {"a": lines[0]}}) + "\n"),
         ("t.csv", "")))
     path = folder / name
     path.write_text(content)
@@ -277,17 +232,17 @@ def texts(rng, folder, is_wrong):
 def runs(rng, folder, is_wrong):
     run = {f"q{i}": {f"d{j}": 1 - rng.random() / 9 - j / 4 for j in range(rng.randrange(1, 5))}
            for i in range(rng.randrange(1, 6))}
-    rows = [(query, text, score) for query, own in run.items() for text, score in own.items()]
+    rows = [(query, text, score) for query, scores in run.items() for text, score in scores.items()]
     if is_wrong:
-        how = rng.choice(("ids", "ColBERT", "twice", "nan", "rising"))
+        fault = rng.choice(("ids", "ColBERT", "twice", "nan", "rising"))
         twice = [f"{q},{t},{s}" for q, t, s in rows] + ["q0,d0,.5"]
         content = {
-            "ids": ("r.json", json.dumps({query: [*own] for query, own in run.items()}), "write ranks as scores"),
+            "ids": ("r.json", json.dumps({query: [*scores] for query, scores in run.items()}), "write ranks as scores"),
             "ColBERT": ("r.tsv", "".join(f"{i}\t{rng.randrange(10, 99)}\t{i + 1}\n" for i in range(5)),
                         "as ColBERT writes them"),
             "twice": ("r.csv", "\n".join(["query_id,doc_id,score", *twice]), "ranks text 'd0' twice"),
             "nan": ("r.csv", "query_id,doc_id,score\nq,d,nan\n", "a finite score is expected"),
-            "rising": ("r.csv", "query_id,doc_id,rank,score\nq,d,1,.1\nq,e,2,.4\n", "with a minus sign")}[how]
+            "rising": ("r.csv", "query_id,doc_id,rank,score\nq,d,1,.1\nq,e,2,.4\n", "with a minus sign")}[fault]
         (folder / content[0]).write_text(content[1])
         return Draw(lambda: read_run(folder / content[0]), words=content[2])
     kind = rng.choice(("dict", "json", "trec", "csv"))
@@ -301,9 +256,9 @@ def runs(rng, folder, is_wrong):
         pd.DataFrame(rows, columns=["qid", "docno", "score"]).to_csv(path, index=False)
     source = run if kind == "dict" else path
 
-    def is_right(found):
-        read = {(query, text): score for query, text, score in found.itertuples(index=False, name=None)}
-        return len(found) == len(rows) and read == pytest.approx({(query, text): score for query, text, score in rows})
+    def is_right(result):
+        read = {(query, text): score for query, text, score in result.itertuples(index=False, name=None)}
+        return len(result) == len(rows) and read == pytest.approx({(query, text): score for query, text, score in rows})
 
     return Draw(lambda: read_run(source), is_right)
 
@@ -317,30 +272,30 @@ def parameters(rng, folder, is_wrong):
     name = rng.choice(names)
     place = rng.randrange(1, len(name))
     slip = rng.choice((name[:place] + name[place + 1:], name[:place] + "x" + name[place:], name.upper()))
-    cells = ["import os", "\n".join(f"{one}: str = None" for one in names),
+    cells = ["import os", "\n".join(f"{declaration}: str = None" for declaration in names),
              f"# Parameters\n{slip if is_wrong else name} = 3\n", "%pylab"]
 
     def check():
-        before = getattr(__main__, "In", None)
+        original = getattr(__main__, "In", None)
         __main__.In = cells
         try:
             return check_injected()
         finally:
             del __main__.In
-            if before is not None:
-                __main__.In = before
+            if original is not None:
+                __main__.In = original
 
-    return Draw(check, None if is_wrong else lambda found: found is None,
+    return Draw(check, None if is_wrong else lambda result: result is None,
                 f"no parameter called {slip!r}; did you mean {name!r}?", RunnerError)
 
 
 FAMILIES = [labels_in_words, classes, decimal_commas, names_of_classes, columns_of_sides, candidates, results,
-            label_tables, texts, runs, parameters]
+            texts, runs, parameters]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_what_is_drawn_is_read_as_it_is_meant_or_refused(tmp_path, family):
-    lost = []
+    failures = []
     for number in range(DRAWS):
         is_wrong = number % 3 == 0
         folder = tmp_path / str(number)
@@ -348,20 +303,20 @@ def test_what_is_drawn_is_read_as_it_is_meant_or_refused(tmp_path, family):
         draw = family(random.Random(f"{SEED} {family.__name__} {number}"), folder, is_wrong)
         assert (draw.is_right is None) == is_wrong, "every third one must be refused"
         try:
-            found = draw.read()
+            result = draw.read()
         except draw.error as e:
             if not is_wrong:
-                lost.append(f"{number}, which is right, was refused: {e}")
+                failures.append(f"{number}, which is right, was refused: {e}")
             elif draw.words not in str(e):
-                lost.append(f"{number} was refused without {draw.words!r}: {e}")
+                failures.append(f"{number} was refused without {draw.words!r}: {e}")
             elif draw.then and not draw.then():
-                lost.append(f"{number}: what comes after the refusal does not hold ({e})")
+                failures.append(f"{number}: what comes after the refusal does not hold ({e})")
             continue
         if is_wrong:
-            lost.append(f"{number}, which is wrong, was read")
-        elif not draw.is_right(found):
-            lost.append(f"{number} was read as something else")
-    assert not lost, f"DEBIAS_NB_DRAWS={SEED} draws again: " + "; ".join(lost[:6])
+            failures.append(f"{number}, which is wrong, was read")
+        elif not draw.is_right(result):
+            failures.append(f"{number} was read as something else")
+    assert not failures, f"DEBIAS_NB_DRAWS={SEED} draws again: " + "; ".join(failures[:6])
 
 
 def test_equivalence_comes_before_significance():
@@ -370,11 +325,11 @@ def test_equivalence_comes_before_significance():
     words = []
     for _ in range(6 * DRAWS):
         size, spread = rng.uniform(-.03, .03), rng.uniform(.0005, .01)
-        other = rng.uniform(.2, .8, 8)
-        found = paired(other + size + rng.normal(0, spread, 8), other)
-        words.append(verdict(found))
-        is_inside = -.01 < found.low and found.high < .01
-        expected = ("within the margin" if is_inside else "cannot tell" if found.p >= .05 else "better"
-                    if found.difference > 0 else "worse")
-        assert words[-1] == expected, (SEED, found)
+        base = rng.uniform(.2, .8, 8)
+        comparison = paired(base + size + rng.normal(0, spread, 8), base)
+        words.append(verdict(comparison))
+        is_inside = -.01 < comparison.low and comparison.high < .01
+        expected = ("within the margin" if is_inside else "cannot tell" if comparison.p >= .05 else "better"
+                    if comparison.difference > 0 else "worse")
+        assert words[-1] == expected, (SEED, comparison)
     assert {*words} == {"within the margin", "cannot tell", "better", "worse"}, "each is drawn"

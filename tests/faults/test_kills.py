@@ -16,7 +16,7 @@ RUNS = 7 # of the project: an encoder that is not trained, and three methods wit
 
 
 def batch_of(project, cache, workers):
-    return batch(project, cache, workers, before=lambda: note_events(project))
+    return batch(project, cache, workers, preparation=lambda: note_events(project))
 
 
 class Reference:
@@ -38,7 +38,7 @@ def reference(tmp_path_factory):
     return Reference(tmp_path_factory.mktemp("reference"))
 
 
-def begun(reference, folder, workers, seed, until: float = .9): # until: share of what a batch does
+def begin(reference, folder, workers, seed, until: float = .9): # until: share of what a batch does
     "A batch in the middle of its trainings, counted in what it does: its project and its process."
     project = make_project(folder / "project")
     events = random.Random(seed).randrange(2, int(until * reference.events))
@@ -48,11 +48,11 @@ def begun(reference, folder, workers, seed, until: float = .9): # until: share o
     return project, child
 
 
-def comes_to_its_end(reference, project, workers, before):
+def comes_to_its_end(reference, project, workers, files):
     "The same command once more: nothing is lost, every run has one record, with the metrics it should have."
     child = batch_of(project, reference.cache, workers)
     assert child.end() == 0 and "Traceback" not in child.text, child.text
-    assert before.items() <= files_of(project).items()
+    assert files.items() <= files_of(project).items()
     assert records_of(project) == reference.records
 
 
@@ -74,29 +74,29 @@ STOPS = { # kind -> how a batch is stopped, workers of each trial
                          [(kind, seed) for kind, (_, workers) in STOPS.items() for seed in range(len(workers))])
 def test_stopped(reference, tmp_path, kind, seed):
     stop, workers = STOPS[kind][0], STOPS[kind][1][seed]
-    project, child = begun(reference, tmp_path, workers, seed)
-    started = children(child.pid)
+    project, child = begin(reference, tmp_path, workers, seed)
+    pids = children(child.pid)
     assert workers == 1 or workers_of(child.pid), "workers that are not seen cannot be found at work"
     stop(child.pid)
     assert child.end() == CODES[stop], child.text
     if stop is interrupt:
         assert "interrupted; finished runs are kept" in child.text and "Traceback" not in child.text, child.text
-    before = files_of(project)
+    files = files_of(project)
     if seed % 2: # every second time the next command does not find workers that are still there
-        wait_until(lambda: not any(map(at_work, started)), "workers to end")
-        before = files_of(project)
-    assert len(before) < RUNS
-    comes_to_its_end(reference, project, workers, before)
-    wait_until(lambda: not any(map(at_work, started)), "workers to end")
+        wait_until(lambda: not any(map(at_work, pids)), "workers to end")
+        files = files_of(project)
+    assert len(files) < RUNS
+    comes_to_its_end(reference, project, workers, files)
+    wait_until(lambda: not any(map(at_work, pids)), "workers to end")
 
 
 def test_a_worker_is_killed(reference, tmp_path):
-    project, child = begun(reference, tmp_path, 2, 400)
+    project, child = begin(reference, tmp_path, 2, 400)
     kill(workers_of(child.pid)[0])
     code = child.end()
-    before = files_of(project)
+    files = files_of(project)
     assert code == 2 and "Traceback" not in child.text and "the same command goes on" in child.text, child.text
-    comes_to_its_end(reference, project, 2, before)
+    comes_to_its_end(reference, project, 2, files)
 
 
 def hold_the_lock_of_bars(project) -> None:
@@ -114,22 +114,22 @@ def hold_the_lock_of_bars(project) -> None:
 def test_a_worker_is_killed_that_holds_a_lock(reference, tmp_path):
     "The batch itself closes its bar, and does not wait for a lock that nobody gives back."
     project = make_project(tmp_path / "project")
-    child = batch(project, reference.cache, 2, before=lambda: hold_the_lock_of_bars(project))
+    child = batch(project, reference.cache, 2, preparation=lambda: hold_the_lock_of_bars(project))
     wait_until(lambda: list(project.glob("held-*")), "a worker that has the lock")
     kill(int(next(project.glob("held-*")).name.removeprefix("held-")))
     assert child.end(20) == 2 and "the same command goes on" in child.text, child.text
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_two_batches_at_once(reference, tmp_path, killed):
-    project, one = begun(reference, tmp_path, 1, 500, until=.3) # there is work left for two
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_two_batches_at_once(reference, tmp_path, is_killed):
+    project, first = begin(reference, tmp_path, 1, 500, until=.3) # there is work left for two
     records = len(files_of(project))
-    other = batch_of(project, reference.cache, 1)
-    if killed:
+    second = batch_of(project, reference.cache, 1)
+    if is_killed:
         wait_until(lambda: len(files_of(project)) > records, "another record")
-        kill(one.pid)
-    assert other.end() == 0 and "Traceback" not in other.text, other.text
-    assert one.end() == (-signal.SIGKILL if killed else 0), one.text
+        kill(first.pid)
+    assert second.end() == 0 and "Traceback" not in second.text, second.text
+    assert first.end() == (-signal.SIGKILL if is_killed else 0), first.text
     assert records_of(project) == reference.records
-    if not killed:
+    if not is_killed:
         assert steps_of(project) == reference.steps, "each run is made once"

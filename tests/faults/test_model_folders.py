@@ -25,7 +25,7 @@ from made import STATIC, VOCABULARY, some_pairs
 
 SETTINGS = "sentence_bert_config.json"
 CONFIG = "config.json"
-TOLD = "config_sentence_transformers.json"
+SETTINGS_FILE = "config_sentence_transformers.json"
 WEIGHTS = "model.safetensors"
 QUERY = "encoder.layer.0.attention.self.query.weight"
 
@@ -41,8 +41,8 @@ def models(originals, tmp_path, monkeypatch):
 
 def put(path, **fields):
     "Fields of a file of JSON, set anew."
-    known = json.loads(path.read_text()) if path.is_file() else {}
-    path.write_text(json.dumps(known | fields))
+    content = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(content | fields))
 
 
 class Spy:
@@ -122,13 +122,13 @@ def fields(file, **values):
     return lambda folder: put(folder / file, **values)
 
 
-def module(change, at=1):
+def module(change, number=1):
     "Another entry of modules.json."
     def damage(folder):
-        listed = folder / "modules.json"
-        modules = json.loads(listed.read_text())
-        modules[at] = modules[at] | change
-        listed.write_text(json.dumps(modules))
+        path = folder / "modules.json"
+        modules = json.loads(path.read_text())
+        modules[number] = modules[number] | change
+        path.write_text(json.dumps(modules))
         for package in ("foreign", "sentence_transformersx"): # what would run, in the folder and where Python looks
             for place in (folder, folder.parent):
                 (place / f"{package}.py").write_text(f"import os; os.mkdir({str(folder.parent / 'ran')!r})")
@@ -155,23 +155,23 @@ def pickled_module(place):
 def weights(change):
     "Other weights."
     def damage(folder):
-        kept = load_file(folder / WEIGHTS)
-        save_file(change(kept), folder / WEIGHTS, metadata={"format": "pt"})
+        tensors = load_file(folder / WEIGHTS)
+        save_file(change(tensors), folder / WEIGHTS, metadata={"format": "pt"})
     return damage
 
 
-def without(*names):
-    return weights(lambda kept: {name: value for name, value in kept.items() if name not in names})
+def remove_weights(*names):
+    return weights(lambda tensors: {name: value for name, value in tensors.items() if name not in names})
 
 
-def halved(name):
+def halve(name):
     def damage(folder):
-        whole = (folder / name).read_bytes()
-        (folder / name).write_bytes(whole[:len(whole) // 2])
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[:len(content) // 2])
     return damage
 
 
-def linked(folder):
+def link_out(folder):
     "The folder of a module is a link to another model's."
     shutil.move(folder / "1_Pooling", folder.parent / "elsewhere")
     (folder / "1_Pooling").symlink_to(folder.parent / "elsewhere")
@@ -192,21 +192,21 @@ def with_template(text):
 
 
 def larger_tokenizer(folder):
-    known = json.loads((folder / "tokenizer.json").read_text())
-    known["model"]["vocab"]["kettles"] = 5000
-    (folder / "tokenizer.json").write_text(json.dumps(known))
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["vocab"]["kettles"] = 5000
+    (folder / "tokenizer.json").write_text(json.dumps(content))
 
 
-def quantized(kept):
-    return kept | {QUERY: (100 * kept[QUERY]).round().to(torch.int8)}
+def quantize(tensors):
+    return tensors | {QUERY: (100 * tensors[QUERY]).round().to(torch.int8)}
 
 
-def eighth(kept):
-    return kept | {QUERY: kept[QUERY].to(torch.float8_e4m3fn)}
+def eighth(tensors):
+    return tensors | {QUERY: tensors[QUERY].to(torch.float8_e4m3fn)}
 
 
 ESCAPE = "{{ ''.__class__.__mro__[1].__subclasses__() }}"
-ASKED = [ # how files would be read, from where, by which code, onto which device
+LOADING_OPTIONS = [ # how files would be read, from where, by which code, onto which device
     {"model_args": {"trust_remote_code": True}}, {"model_kwargs": {"gguf_file": "x.gguf"}},
     {"model_args": {"device_map": {"": "disk"}}}, {"model_args": {"state_dict": {}}}, {"model_args": [1]},
     {"tokenizer_args": {"tokenizer_file": "/etc/passwd"}}, {"processor_kwargs": {"subfolder": ".."}},
@@ -226,7 +226,8 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "adapter": (by_adapter, "adapter_config.json"),
     "only pickles": (only_pickles, "pytorch_model.bin", "pickles"),
     "pickles of one module": (dense(pickled_module), "2_Dense", "pytorch_model.bin"),
-    **{json.dumps(asked): (fields(SETTINGS, **asked), f"{SETTINGS}: {next(iter(asked))}") for asked in ASKED},
+    **{json.dumps(options): (fields(SETTINGS, **options), f"{SETTINGS}: {next(iter(options))}")
+       for options in LOADING_OPTIONS},
     **{kind: (module({"type": kind}), "modules.json", kind) for kind in (
         "foreign.Module", "os.system", "sentence_transformersx.Transformer",
         "custom.sentence_transformers.Transformer")},
@@ -240,20 +241,21 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     **{name: (dense(fields(CONFIG, activation_function=name)), "2_Dense/config.json: activation_function", name)
        for name in (
         "os.getcwd", "torch.initial_seed", "sentence_transformers.util.fullname")},
-    "a prompt that is a number": (fields(TOLD, prompts={"query": 7}), f"{TOLD}: prompts: query"),
-    "another family": (fields(TOLD, model_type="SparseEncoder"), f"{TOLD}: model_type"),
+    "a prompt that is a number": (fields(SETTINGS_FILE, prompts={"query": 7}), f"{SETTINGS_FILE}: prompts: query"),
+    "another family": (fields(SETTINGS_FILE, model_type="SparseEncoder"), f"{SETTINGS_FILE}: model_type"),
     "a path that is too long": (module({"path": "p" * 300}), "ppp"),
     "no list of modules": (lambda folder: (folder / "modules.json").write_text("[1]"), "modules.json: 0"),
     "no settings": (lambda folder: (folder / CONFIG).write_text("[1]"), f"{CONFIG}: "),
     "no weights": (lambda folder: (folder / WEIGHTS).unlink(), "no weights"),
-    "half the weights": (halved(WEIGHTS), "cannot be loaded"),
-    "missing": (without(QUERY, "encoder.layer.0.output.dense.bias"), QUERY, "encoder.layer.0.output.dense.bias"),
-    "renamed": (weights(lambda kept: {f"other.{name}": kept[name] for name in kept}), "embeddings.LayerNorm.bias"),
-    "narrow": (weights(lambda kept: kept | {QUERY: kept[QUERY][:, :16].clone()}), "cannot be loaded"),
-    "a layer without its bias": (dense(without("linear.bias")), "linear.bias"),
-    "a link to a module elsewhere": (linked, "modules.json", "'1_Pooling' lies outside of the folder, or is a link"),
+    "half the weights": (halve(WEIGHTS), "cannot be loaded"),
+    "missing": (remove_weights(QUERY, "encoder.layer.0.output.dense.bias"), QUERY, "encoder.layer.0.output.dense.bias"),
+    "renamed": (weights(lambda tensors: {f"other.{name}": tensor for name, tensor in tensors.items()}),
+                "embeddings.LayerNorm.bias"),
+    "narrow": (weights(lambda tensors: tensors | {QUERY: tensors[QUERY][:, :16].clone()}), "cannot be loaded"),
+    "a layer without its bias": (dense(remove_weights("linear.bias")), "linear.bias"),
+    "a link to a module elsewhere": (link_out, "modules.json", "'1_Pooling' lies outside of the folder, or is a link"),
     "what is neither file nor folder": (waiting, "README.md: neither"),
-    **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), why) for count, why in {
+    **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), reason) for count, reason in {
         0: "the number of layers in config.json leaves out 16 weights (encoder.layer.0.",
         2: "lacks 16 weights (encoder.layer.1.",
         10**6: f"{CONFIG}: num_hidden_layers: Input should be less than or equal to 1000, found 1000000"}.items()},
@@ -263,9 +265,9 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
         json.loads((folder / "modules.json").read_text())[1:])), "bert"),
     "a number in place of a class": (fields(CONFIG, architectures=5), f"{CONFIG}: architectures"),
     "the number of a class": (fields(CONFIG, architectures=[1]), f"{CONFIG}: architectures: 0"),
-    "whole numbers": (weights(quantized), f"{QUERY} is quantized (I8)"),
+    "whole numbers": (weights(quantize), f"{QUERY} is quantized (I8)"),
     "eight bits": (weights(eighth), f"{QUERY} is quantized (F8_E4M3)"),
-    "no number": (weights(lambda kept: kept | {QUERY: kept[QUERY] * float("nan")}),
+    "no number": (weights(lambda tensors: tensors | {QUERY: tensors[QUERY] * float("nan")}),
                   f"{QUERY} has values that are not finite"),
 }
 SENTENCES = { # damage to what makes a vector of a text, which no cross-encoder asks
@@ -279,10 +281,10 @@ SENTENCES = { # damage to what makes a vector of a text, which no cross-encoder 
 TABLE = {
     "only pickles": (lambda folder: (folder / WEIGHTS).rename(folder / "weights.pkl"), "weights.pkl", "pickles"),
     "no modules": (lambda folder: (folder / "modules.json").unlink(), "modules.json"),
-    "half the weights": (halved(WEIGHTS), "cannot be loaded"),
-    "half a tokenizer": (halved("tokenizer.json"), "tokenizer.json: Invalid JSON"),
+    "half the weights": (halve(WEIGHTS), "cannot be loaded"),
+    "half a tokenizer": (halve("tokenizer.json"), "tokenizer.json: Invalid JSON"),
     "a token without a row": (larger_tokenizer, "a token with the number 5000"),
-    "weights of another name": (weights(lambda kept: {"other": kept["embedding.weight"]}), "cannot be loaded"),
+    "weights of another name": (weights(lambda tensors: {"other": tensors["embedding.weight"]}), "cannot be loaded"),
 }
 
 
@@ -309,17 +311,17 @@ def test_no_folder_runs_code_opens_a_pickle_or_loads_in_part(models, monkeypatch
     monkeypatch.syspath_prepend(str(models))
     change, *words = (BERT | SENTENCES if model == "bert" else TABLE)[name]
     change(folder)
-    before = contents(folder)
+    files = contents(folder)
     ways = [as_encoder, as_scorer, as_pairs]
-    if model == "table" or name in SENTENCES or "2_Dense" in before or "2_Dense/config.json" in before:
+    if model == "table" or name in SENTENCES or "2_Dense" in files or "2_Dense/config.json" in files:
         ways.remove(as_pairs) # which takes a transformer alone
     for load in ways:
         with pytest.raises(EncoderError) as error:
             load(folder)
-        said = str(error.value)
-        assert all(word in said for word in (str(folder), *words)), said
-        assert "\n" not in said and len(said) < 2000, said
-        assert contents(folder) == before and not (models / "ran").exists(), "nothing is changed, nothing was run"
+        message = str(error.value)
+        assert all(word in message for word in (str(folder), *words)), message
+        assert "\n" not in message and len(message) < 2000, message
+        assert contents(folder) == files and not (models / "ran").exists(), "nothing is changed, nothing was run"
 
 
 def test_what_does_no_harm_is_kept(models):
@@ -336,10 +338,10 @@ def test_what_does_no_harm_is_kept(models):
 def test_a_pooler_that_nobody_asks_is_zero_and_no_chance(models):
     "Checkpoints of masked words have none; a vector for a sentence is made of the states of its tokens."
     expected = embed_texts(as_encoder(models / "bert"), ["red lamp", "old table"])
-    without("pooler.dense.weight", "pooler.dense.bias")(models / "bert")
-    one, other = (as_encoder(models / "bert") for _ in range(2))
-    assert encoder_fingerprint(one) == encoder_fingerprint(other)
-    assert torch.equal(embed_texts(one, ["red lamp", "old table"]), expected)
+    remove_weights("pooler.dense.weight", "pooler.dense.bias")(models / "bert")
+    first, second = (as_encoder(models / "bert") for _ in range(2))
+    assert encoder_fingerprint(first) == encoder_fingerprint(second)
+    assert torch.equal(embed_texts(first, ["red lamp", "old table"]), expected)
 
 
 @pytest.mark.parametrize("load", [as_encoder, as_scorer])
@@ -364,13 +366,13 @@ def test_layers_may_share_their_weights(models):
 
 def test_commands_refuse_in_a_sentence(models, tmp_path):
     some_pairs(40).to_csv(tmp_path / "pairs.csv", index=False)
-    without(QUERY)(models / "bert")
+    remove_weights(QUERY)(models / "bert")
     command = [
         "diagnose", "--base", models / "bert", "--tuned", models / "table", "--train", tmp_path / "pairs.csv",
         "--test", f"new={tmp_path / 'pairs.csv'}"]
-    done = CliRunner().invoke(app, list(map(str, command)))
-    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done
-    assert QUERY in done.stderr and "Traceback" not in done.stderr
+    process = CliRunner().invoke(app, list(map(str, command)))
+    assert process.exit_code == 2 and isinstance(process.exception, SystemExit), process
+    assert QUERY in process.stderr and "Traceback" not in process.stderr
 
 
 def test_planted_encoders_are_loaded_like_others(tmp_path):

@@ -41,7 +41,7 @@ def models(tmp_path_factory):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     "A folder with pairs, which is the current one."
     monkeypatch.chdir(tmp_path)
     made.some_pairs().to_csv("train.csv", index=False)
@@ -53,17 +53,17 @@ def shell(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def diagnosed(models, *further):
+def run_diagnose(models, *options):
     return shell(
         "diagnose", "--base", models["base"], "--tuned", models["tuned"], "--train", "train.csv", "--test",
-        "new=new.csv", *further)
+        "new=new.csv", *options)
 
 
-def refused(done, *words):
+def check_refusal(run, *words):
     "One sentence on standard error, and exit code 2."
-    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), (done.output, repr(done.exception))
+    assert run.exit_code == 2 and isinstance(run.exception, SystemExit), (run.output, repr(run.exception))
     for word in words:
-        assert word in done.stderr, (word, done.stderr)
+        assert word in run.stderr, (word, run.stderr)
 
 
 def contents(folder) -> dict[str, bytes]:
@@ -72,13 +72,13 @@ def contents(folder) -> dict[str, bytes]:
 
 # ---- pages
 
-def test_no_cell_of_a_table_is_a_formula(here, models):
+def test_no_cell_of_a_table_is_a_formula(folder, models):
     "A spreadsheet runs what begins like one."
     pairs = made.some_pairs(seed=1)
     pairs["kind"] = [["@lamp", "-lamp", "a lamp"][i // 3 % 3] for i in range(len(pairs))]
-    found = diagnosing.diagnose(models["base"], models["tuned"],
-                                tests=dict.fromkeys(("=cmd|x", "new"), read_pairs_file(pairs, group="kind")))
-    tables = {name: list(csv.reader(text.splitlines())) for name, text in found.files().items()
+    diagnosis = diagnosing.diagnose(models["base"], models["tuned"],
+                                    tests=dict.fromkeys(("=cmd|x", "new"), read_pairs_file(pairs, group="kind")))
+    tables = {name: list(csv.reader(text.splitlines())) for name, text in diagnosis.files().items()
               if name.endswith(".csv")}
     cells = {cell for rows in tables.values() for row in rows for cell in row}
     assert {"'=cmd|x", "new", "'@lamp", "'-lamp", "a lamp"} <= cells
@@ -87,20 +87,20 @@ def test_no_cell_of_a_table_is_a_formula(here, models):
 
 
 @pytest.mark.parametrize("name", ["new\ud83d", "\0", "", " ", 7])
-def test_a_test_has_a_name_that_can_be_written(here, models, name):
+def test_a_test_has_a_name_that_can_be_written(folder, models, name):
     with pytest.raises(DataError, match="^tests: a name that can be printed is expected"):
         diagnosing.diagnose(models["base"], models["tuned"], tests={name: "new.csv"})
     long = diagnosing.diagnose(models["base"], models["tuned"], tests={"long" * 80: "new.csv"})
-    assert (long.save(here / "out").exists())
+    assert (long.save(folder / "out").exists())
 
 
-@pytest.mark.parametrize("error, said", [(MemoryError(), "there is not enough memory"),
-                                         (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
-def test_memory_that_is_not_enough_is_told_in_a_sentence(here, models, monkeypatch, error, said):
+@pytest.mark.parametrize("error, sentence", [(MemoryError(), "there is not enough memory"),
+                                             (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
+def test_memory_that_is_not_enough_is_told_in_a_sentence(folder, models, monkeypatch, error, sentence):
     def too_large(*_, **__):
         raise error
     monkeypatch.setattr(tables, "read_text", too_large)
-    refused(diagnosed(models), f"debias-nb: {said}")
+    check_refusal(run_diagnose(models), f"debias-nb: {sentence}")
 
 
 def _hard_link(folder):
@@ -118,115 +118,115 @@ def _foreign(folder):
     (folder / "out/index.html").write_text("<h1>my own page</h1>")
 
 
-def _quoted(folder):
+def _quote(folder):
     (folder / "out").mkdir()
     (folder / "out/report.json").write_text('{"notes": "my own", "read": {"made by": "debias-nb"}}')
 
 
-def _pasted(folder):
+def _paste(folder):
     (folder / "out").mkdir()
     (folder / "out/slices.csv").write_text("my,notes\n1,2\ntest,kind,slice,cases,matches,base\n")
 
 
-def _nothing(folder):
+def _keep(folder):
     pass
 
 
-LOST = { # what is there, the folder for the page, words
-    "the training file": (_nothing, "train.csv", "train.csv"),
+TARGETS = { # what is there, the folder for the page, words
+    "the training file": (_keep, "train.csv", "train.csv"),
     "a hard link to a file": (_hard_link, "out", "out/scores.csv: the file exists, and is no page"),
     "a link to a file": (_link, "out", "out/report.json: the file exists, and is no page"),
     "somebody's own page": (_foreign, "out", "out/index.html: the file exists, and is no page"),
-    "notes that quote a page": (_quoted, "out", "out/report.json: the file exists, and is no page"),
-    "a table with one of ours in it": (_pasted, "out", "out/slices.csv: the file exists, and is no page"),
-    "weights": (_nothing, "{model}/model.safetensors", "model.safetensors"),
-    "a device": (_nothing, "/dev/null", "/dev/null"),
-    "no folder": (_nothing, "train.csv/out", "train.csv/out"),
+    "notes that quote a page": (_quote, "out", "out/report.json: the file exists, and is no page"),
+    "a table with one of ours in it": (_paste, "out", "out/slices.csv: the file exists, and is no page"),
+    "weights": (_keep, "{model}/model.safetensors", "model.safetensors"),
+    "a device": (_keep, "/dev/null", "/dev/null"),
+    "no folder": (_keep, "train.csv/out", "train.csv/out"),
 }
 
 
-@pytest.mark.parametrize("before, out, words", LOST.values(), ids=LOST)
-def test_a_page_is_written_over_nothing_else(here, models, before, out, words):
-    before(here)
-    there = contents(here)
-    refused(diagnosed(models, "--out", out.format(model=models["base"]), "--overwrite"), words)
-    assert contents(here) == there
+@pytest.mark.parametrize("prepare, out, words", TARGETS.values(), ids=TARGETS)
+def test_a_page_is_written_over_nothing_else(folder, models, prepare, out, words):
+    prepare(folder)
+    listing = contents(folder)
+    check_refusal(run_diagnose(models, "--out", out.format(model=models["base"]), "--overwrite"), words)
+    assert contents(folder) == listing
 
 
-def test_pages_of_ours_may_be_written_over_and_links_stay(here, models):
-    (here / "kept").mkdir()
-    (here / "out").mkdir()
-    (here / "out/index.html").symlink_to("../kept/page.html")
-    (here / "kept/page.html").write_text('<!doctype html>\n<meta name="generator" content="debias-nb">')
-    refused(diagnosed(models, "--out", "out"), "out/index.html: the file exists; remove it")
+def test_pages_of_ours_may_be_written_over_and_links_stay(folder, models):
+    (folder / "kept").mkdir()
+    (folder / "out").mkdir()
+    (folder / "out/index.html").symlink_to("../kept/page.html")
+    (folder / "kept/page.html").write_text('<!doctype html>\n<meta name="generator" content="debias-nb">')
+    check_refusal(run_diagnose(models, "--out", "out"), "out/index.html: the file exists; remove it")
     for _ in range(2):
-        done = diagnosed(models, "--out", "out", "--overwrite")
-        assert done.exit_code == 0, done.output
-        assert (here / "out/index.html").is_symlink()
-        assert 'id="verdicts"' in (here / "kept/page.html").read_text("utf-8")
-        assert "verdicts" in json.loads((here / "out/report.json").read_text("utf-8"))
-        assert {path.name for path in (here / "out").iterdir()} == set(FILES)
+        run = run_diagnose(models, "--out", "out", "--overwrite")
+        assert run.exit_code == 0, run.output
+        assert (folder / "out/index.html").is_symlink()
+        assert 'id="verdicts"' in (folder / "kept/page.html").read_text("utf-8")
+        assert "verdicts" in json.loads((folder / "out/report.json").read_text("utf-8"))
+        assert {path.name for path in (folder / "out").iterdir()} == set(FILES)
 
 
-def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models, monkeypatch):
+def test_the_verdict_is_said_also_where_the_page_cannot_be_written(folder, models, monkeypatch):
     def full(*_, **__):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(os, "fsync", full)
-    done = diagnosed(models, "--out", "out")
-    refused(done, "out/index.html: not written: No space left on device")
-    assert "\nnew: " in done.stdout and not list(here.glob("out/*"))
+    run = run_diagnose(models, "--out", "out")
+    check_refusal(run, "out/index.html: not written: No space left on device")
+    assert "\nnew: " in run.stdout and not list(folder.glob("out/*"))
 
 
 @pytest.mark.parametrize("command", ["diagnose", "compare", "demo"])
 @pytest.mark.parametrize("out", ["", "  ", "train.csv"])
-def test_a_folder_has_a_name(here, command, out):
-    there = contents(here)
+def test_a_folder_has_a_name(folder, command, out):
+    listing = contents(folder)
     files = [] if command == "demo" else ["--base", "x", "--train", "train.csv", "--test", "new=new.csv"]
-    done = shell(command, *files, *(["--tuned", "y"] if command == "diagnose" else []), "--out", out)
-    refused(done, f"--out: a folder is expected, got {out!r}")
-    assert contents(here) == there
+    run = shell(command, *files, *(["--tuned", "y"] if command == "diagnose" else []), "--out", out)
+    check_refusal(run, f"--out: a folder is expected, got {out!r}")
+    assert contents(folder) == listing
 
 
-def test_one_test_that_is_too_small_does_not_end_the_command(here, models):
+def test_one_test_that_is_too_small_does_not_end_the_command(folder, models):
     made.some_pairs(4).to_csv("few.csv", index=False)
-    done = diagnosed(models, "--test", "few=few.csv", "--out", "out")
-    assert done.exit_code == 0 and "\nfew: 4 pairs are too few" in done.stdout, done.output
+    run = run_diagnose(models, "--test", "few=few.csv", "--out", "out")
+    assert run.exit_code == 0 and "\nfew: 4 pairs are too few" in run.stdout, run.output
     assert {row["test"] for row in json.loads(Path("out/report.json").read_text("utf-8"))["verdicts"]} == {"new"}
-    done = diagnosed(models, "--test", "few=few.csv", "--fail-on", "unsure")
-    assert done.exit_code == 1 and "few" in done.stdout.splitlines()[-2], done.output
+    run = run_diagnose(models, "--test", "few=few.csv", "--fail-on", "unsure")
+    assert run.exit_code == 1 and "few" in run.stdout.splitlines()[-2], run.output
     Path("new.csv").write_bytes(Path("few.csv").read_bytes())
-    refused(diagnosed(models), "new: 4 pairs are too few")
+    check_refusal(run_diagnose(models), "new: 4 pairs are too few")
 
 
-def test_a_comparison_spares_files_that_are_not_its_own(here, models):
-    (here / "out").mkdir()
-    (here / "out/scores.csv").write_text("my,scores\n1,2\n")
-    done = shell(
+def test_a_comparison_spares_files_that_are_not_its_own(folder, models):
+    (folder / "out").mkdir()
+    (folder / "out/scores.csv").write_text("my,scores\n1,2\n")
+    run = shell(
         "compare", "--base", models["base"], "--train", "train.csv", "--test", "new=new.csv", "--out", "out",
         "--overwrite")
-    refused(done, "out/scores.csv: the file exists, and is no page of debias-nb")
-    assert contents(here / "out") == {"scores.csv": b"my,scores\n1,2\n"}
+    check_refusal(run, "out/scores.csv: the file exists, and is no page of debias-nb")
+    assert contents(folder / "out") == {"scores.csv": b"my,scores\n1,2\n"}
 
 
 # ---- trials
 
 def test_records_with_a_resample_without_a_match_serve_again(tmp_path, models, monkeypatch):
-    asked = dict(
+    arguments = dict(
         base=str(models["base"]), train=made.some_pairs(), tests={"new": made.some_pairs(seed=1)},
         methods="base,plain", seeds=2,
         folder=tmp_path, progress=False)
-    trained = []
-    monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: trained.append(1) or Course(0))
-    compare(**asked)
+    trainings = []
+    monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: trainings.append(1) or Course(0))
+    compare(**arguments)
     for path in tmp_path.glob("runs/*/*.json"):
         record = json.loads(path.read_text())
         record["replicates"]["new"]["ap"][3] = None
         del record[CHECKSUM]
         path.write_text(json.dumps(record | {CHECKSUM: fingerprint(record)}))
-    assert all(np.isnan(values[3]) for values in compare(**asked).results.query("metric == 'ap' and part == 'all'")
+    assert all(np.isnan(values[3]) for values in compare(**arguments).results.query("metric == 'ap' and part == 'all'")
                .resampled)
-    assert len(trained) == 2
+    assert len(trainings) == 2
 
 
 # ---- YAML
@@ -242,16 +242,16 @@ HUGE = {
 def test_yaml_is_read_in_bounded_time_with_a_bounded_message(tmp_path, text, words):
     path = tmp_path / "m.yaml"
     path.write_text(text)
-    started = time.process_time()
+    start = time.process_time()
     with pytest.raises(ConfigError) as e:
         load_config(path, ExperimentConfig)
-    assert time.process_time() - started < 10
+    assert time.process_time() - start < 10
     assert words in str(e.value) and len(str(e.value)) < 20_000
 
 
 # ---- Ctrl-C
 
-BEGUN = """
+ANNOUNCING = """
 import os, sys
 from debias_nb.commands.entry import main
 sys.argv = ["debias-nb", *sys.argv[1:]]
@@ -261,23 +261,23 @@ main()
 
 
 @pytest.mark.parametrize("seconds", [.05, 1, 4])
-def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
+def test_ctrl_c_ends_with_one_line_at_any_moment(folder, models, seconds):
     "Packages are imported for some seconds, and what comes then is work."
     command = [
         "diagnose", "--base", str(models["base"]), "--tuned", str(models["tuned"]), "--train", "train.csv", "--test",
         "new=new.csv"]
     child = start(
-        [sys.executable, "-c", BEGUN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        [sys.executable, "-c", ANNOUNCING, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "begun\n"
     time.sleep(seconds)
     child.send_signal(signal.SIGINT)
-    said = said_by(child)
+    text = said_by(child)
     if child.returncode: # it has not come to its end before
         assert child.returncode == 130
-        assert said.strip().splitlines()[-1].endswith("debias-nb: interrupted") and "Traceback" not in said, said
+        assert text.strip().splitlines()[-1].endswith("debias-nb: interrupted") and "Traceback" not in text, text
 
 
-STOPPED = """
+STOPPING_CELL = """
 from pathlib import Path
 from typer import Typer
 from debias_nb.commands.terminal import UserGroup, interruptible
@@ -313,12 +313,12 @@ def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
     cell = CELL | {"id": "b", "metadata": {}, "source": AT_WORK}
     (tmp_path / "t.ipynb").write_text(json.dumps(NOTEBOOK | {"cells": [CELL, cell]}))
     child = start( # as a shell starts it
-        [sys.executable, "-c", STOPPED], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        [sys.executable, "-c", STOPPING_CELL], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
     wait_until(lambda: all((tmp_path / f"begun{i}").exists() for i in range(2)), "both workers", every=.1)
     os.killpg(child.pid, signal.SIGINT)
-    said = said_by(child)
+    message = said_by(child)
     assert child.returncode == 130
-    *before, last = said.splitlines()
+    *first_lines, last = message.splitlines()
     assert last == "debias-nb: interrupted; finished runs are kept, and the same command goes on from there"
     # a kernel may name a task that it drops
-    assert len(before) <= 2 and "Worker" not in said and "Traceback" not in said
+    assert len(first_lines) <= 2 and "Worker" not in message and "Traceback" not in message

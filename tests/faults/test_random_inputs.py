@@ -27,7 +27,7 @@ from debias_nb.papers.pages.execution import RunnerError, check_parameters
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK
-from made import numbered
+from made import record_with
 
 INPUTS = 300 # to each reader
 
@@ -65,7 +65,7 @@ datasets:
 {{file: b.tsv, format: tsv}}]
 """
 CARDS = "mine: {kind: static, hub: a/b, revision: abc, licence: none, trained_on: nothing, zero_shot: true}\n"
-PRINTED = """\
+PRINTED_CELLS = """\
 paper: itvreg
 title: A paper
 tables:
@@ -97,7 +97,7 @@ TOKENS = [
 ]
 
 
-def edited(data: bytes, rng: random.Random) -> bytes:
+def edit(data: bytes, rng: random.Random) -> bytes:
     "A few random edits, or something else altogether."
     kind = rng.random()
     if kind < .03:
@@ -111,20 +111,20 @@ def edited(data: bytes, rng: random.Random) -> bytes:
 
 def _one_edit(data: bytes, rng: random.Random) -> bytes:
     new = rng.choice(TOKENS) if rng.random() < .9 else rng.randbytes(rng.randrange(1, 5))
-    how = rng.randrange(6)
-    if how == 0: # a line goes, comes twice or changes places
+    kind = rng.randrange(6)
+    if kind == 0: # a line goes, comes twice or changes places
         lines = data.splitlines(keepends=True)
         if lines:
             line = lines.pop(rng.randrange(len(lines)))
             lines[rng.randrange(len(lines) + 1):0] = [line] * rng.choice((0, 1, 2))
         return b"".join(lines)
-    if how == 1: # a word gives way
+    if kind == 1: # a word gives way
         words = data.split(b" ") if rng.random() < .5 else data.split(b"\t")
         words[rng.randrange(len(words))] = new
         return (b" " if b"\t" not in data else b"\t").join(words)
-    at = rng.randrange(len(data) + 1)
-    gone = rng.choice((0, 1, 1, 2, 8)) if how < 5 else 0
-    return data[:at] + new + data[at + gone:]
+    place = rng.randrange(len(data) + 1)
+    length = rng.choice((0, 1, 1, 2, 8)) if kind < 5 else 0
+    return data[:place] + new + data[place + length:]
 
 
 # readers: what is edited, how it is read, and which errors may come out
@@ -135,7 +135,7 @@ def of_file(name: str, content: str | bytes, call):
 
     def read_one(folder, rng):
         path = folder / name
-        path.write_bytes(edited(data, rng))
+        path.write_bytes(edit(data, rng))
         call(path)
 
     return read_one
@@ -144,7 +144,7 @@ def of_file(name: str, content: str | bytes, call):
 def of_text(content: str, call):
     "A parser of a text."
     def read_one(folder, rng):
-        data = edited(content.encode(), rng)
+        data = edit(content.encode(), rng)
         call(data.decode("utf-8", "surrogateescape" if rng.random() < .1 else "replace"))
 
     return read_one
@@ -153,10 +153,10 @@ def of_text(content: str, call):
 def of_files(contents: dict[str, bytes], call):
     "A reader of several files, of which one is edited."
     def read_one(folder, rng):
-        chosen = rng.choice(sorted(contents))
+        target = rng.choice(sorted(contents))
         for name, content in contents.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_bytes(edited(content, rng) if name == chosen else content)
+            (folder / name).write_bytes(edit(content, rng) if name == target else content)
         call(folder)
 
     return read_one
@@ -174,7 +174,7 @@ THREE = {"queries": {"1": "q", "2": "r"}, "corpus": {"1": "x", "2": {"title": "T
          "relevant_docs": {"1": ["2"], "2": {"1": 1}}}
 
 
-def graded(path):
+def read_grades(path):
     return read_pairs_file(path, match_from=1, other_to=.5)
 
 
@@ -183,13 +183,13 @@ def of_project(name: str, content: str, call):
     def read_one(folder, rng):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(edited(content.encode(), rng))
+        path.write_bytes(edit(content.encode(), rng))
         call(folder)
 
     return read_one
 
 
-def grouped(path):
+def read_groups(path):
     return read_pairs_file(path, group="kind")
 
 
@@ -217,7 +217,7 @@ def template(folder, rng):
     path = folder / "t.ipynb"
     if not path.exists():
         path.write_text(json.dumps(NOTEBOOK))
-    text = edited(b"seeds=[1, 2]", rng).decode("utf-8", "replace")
+    text = edit(b"seeds=[1, 2]", rng).decode("utf-8", "replace")
     name, value = parse_parameter(text)
     check_parameters(path, {name: value})
 
@@ -230,25 +230,25 @@ MODEL_FILES = {
 CONFIGURATION = "experiments/itvreg/demo.planted.yaml"
 
 READERS = {
-    "own pairs, CSV": (of_file("a.csv", FRAME.to_csv(index=False), grouped), DataError),
+    "own pairs, CSV": (of_file("a.csv", FRAME.to_csv(index=False), read_groups), DataError),
     "own pairs, TSV": (of_file("a.tsv", FRAME.to_csv(index=False, sep="\t"), read_pairs_file), DataError),
-    "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), grouped), DataError),
+    "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), read_groups), DataError),
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
     "own pairs, JSON": (of_file("a.json", json.dumps([*LEFT_RIGHT], indent=1), read_pairs_file), DataError),
-    "grades": (of_file("a.csv", FRAME.to_csv(index=False), graded), DataError),
+    "grades": (of_file("a.csv", FRAME.to_csv(index=False), read_grades), DataError),
     "candidates": (of_file("a.jsonl", json_lines(*PASSAGES), read_pairs_file), DataError),
     "matches alone": (of_file("a.tsv", "query\tanswer\nq\tp\nr\ts\n", read_pairs_file), DataError),
     "queries, a folder": (of_files(QUERIES, read_pairs_file), DataError),
     "queries, one file": (of_file("a.json", json.dumps(THREE), read_pairs_file), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
-    "records": (of_file("a.json", encode(numbered(0)), read_file), RecordError),
+    "records": (of_file("a.json", encode(record_with(0)), read_file), RecordError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
     "YAML files": (of_file("a.yaml", EXPERIMENT, load_yaml), ConfigError),
     "configurations": (of_project(CONFIGURATION, EXPERIMENT, configuration), ConfigError),
     "registries": (of_file("datasets.yaml", REGISTRY, load_registry), ConfigError),
     "encoder cards": (of_file("encoders.yaml", CARDS, own_cards), ConfigError),
-    "printed cells": (of_project("experiments/printed/itvreg.yaml", PRINTED, printed_cells), ConfigError),
+    "printed cells": (of_project("experiments/printed/itvreg.yaml", PRINTED_CELLS, printed_cells), ConfigError),
     "parameters": (of_text("weight=[1e-1, {a: 2020-01-01}]", parse_parameter), RunnerError),
     "parameters of a notebook": (template, RunnerError),
     "seeds": (of_text("0, 1,22", parse_seeds), RunnerError),
@@ -275,16 +275,16 @@ def test_what_is_edited_is_valid(reader, folder, monkeypatch):
 @pytest.mark.parametrize("reader", READERS)
 def test_random_inputs(reader, folder, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(folder))
-    read_one, documented = READERS[reader]
-    lost, refused = [], 0
+    read_one, errors = READERS[reader]
+    failures, refusals = [], 0
     for number in range(INPUTS):
         try:
             read_one(folder, random.Random(f"{reader} {number}"))
-        except documented as e:
-            refused += 1
+        except errors as e:
+            refusals += 1
             if not str(e):
-                lost.append(f"input {number}: an error without a word")
+                failures.append(f"input {number}: an error without a word")
         except Exception as e:
-            lost.append(f"input {number}: {type(e).__name__}: {e}"[:300])
-    assert not lost, f"{len(lost)} of {INPUTS}: " + "; ".join(lost[:8])
-    assert 0 < refused < INPUTS, "some edits do harm, and some do none"
+            failures.append(f"input {number}: {type(e).__name__}: {e}"[:300])
+    assert not failures, f"{len(failures)} of {INPUTS}: " + "; ".join(failures[:8])
+    assert 0 < refusals < INPUTS, "some edits do harm, and some do none"

@@ -11,11 +11,12 @@ from hypothesis import given, settings, strategies as st
 from made import bert, load, table
 from scipy import sparse
 
+from debias_nb.losses.arr import distill
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.runs.training import history_summary
 from debias_nb.losses.author_losses import pair_log_probs, same_author
-from debias_nb.losses.authors import distillation, flattened_shares, released_shares
+from debias_nb.losses.authors import flattened_shares, released_shares
 from debias_nb.losses.author_losses import supervised_contrastive
 from debias_nb.losses.authors import topic_bias
 from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, AuthorTextSampler
@@ -38,7 +39,7 @@ def written_by(author):
 
 TEXTS = [written_by(author) for author in AUTHORS]
 TOPICS = text_rows("tfidf", TEXTS)(TEXTS)
-NUMBERED = NumberedTexts(TOPICS, AUTHORS)
+TEXT_ROWS = NumberedTexts(TOPICS, AUTHORS)
 
 
 @pytest.fixture(scope="module")
@@ -70,23 +71,23 @@ def cosines(seed, n, d=4):
 
 # ---- the equations, by loops
 
-def others(n, i):
+def other_rows(n, i):
     return [j for j in range(n) if j != i]
 
 
-def normalized(scores):
+def normalize(scores):
     "Each row as shares of the row, without the diagonal."
     n = len(scores)
     rows = []
     for i in range(n):
-        total = sum(scores[i][k] for k in others(n, i))
+        total = sum(scores[i][k] for k in other_rows(n, i))
         rows.append([0. if i == j else scores[i][j] / total for j in range(n)])
     return rows
 
 
 def shares(c, tau):
     "Eq. 1."
-    return normalized([[math.exp(value / tau) for value in row] for row in c.tolist()])
+    return normalize([[math.exp(value / tau) for value in row] for row in c.tolist()])
 
 
 def shares_with_diagonal(c, tau):
@@ -104,7 +105,7 @@ def contrastive_by_loops(p, pairs):
     partners = {}
     for a, b in pairs:
         partners.setdefault(a, []).append(b)
-    losses = [-sum(math.log(p[a][b]) for b in found) / len(found) for a, found in partners.items()]
+    losses = [-sum(math.log(p[a][b]) for b in partner_rows) / len(partner_rows) for a, partner_rows in partners.items()]
     return sum(losses) / max(1, len(losses))
 
 
@@ -114,17 +115,17 @@ def test_the_equations_by_loops(seed, n, tau, groups):
     g, h, f = (cosines(seed + offset, n) for offset in (0, 2000, 4000))
     p_g, p_h, p_f = (shares(c, tau) for c in (g, h, f))
     y = np.random.default_rng(seed).integers(groups, size=n)
-    labels, pairs = torch.from_numpy(y), [(a, b) for a in range(n) for b in others(n, a) if y[a] == y[b]]
+    labels, pairs = torch.from_numpy(y), [(a, b) for a in range(n) for b in other_rows(n, a) if y[a] == y[b]]
 
     B = sum(p_h[a][b] for a, b in pairs) / len(pairs) if pairs else 0.
-    S = normalized(to_the_power(p_g, 1 - B))
-    L = -sum(S[i][j] * math.log(p_f[i][j]) for i in range(n) for j in others(n, i)) / n
+    S = normalize(to_the_power(p_g, 1 - B))
+    L = -sum(S[i][j] * math.log(p_f[i][j]) for i in range(n) for j in other_rows(n, i)) / n
 
     bias = topic_bias(h, labels, tau)
     assert np.isclose(float(bias), B, atol=1e-12)
     target = flattened_shares(pair_log_probs(g, tau), bias)
     assert np.allclose(target, S, atol=1e-10)
-    assert np.isclose(float(distillation(target, pair_log_probs(f, tau))), L, rtol=1e-9)
+    assert np.isclose(float(distill(target, pair_log_probs(f, tau))), L, rtol=1e-9)
     cl = contrastive_by_loops(p_f, pairs)
     assert np.isclose(float(supervised_contrastive(f, labels, tau)), cl, rtol=1e-9, atol=1e-12)
     open_form = to_the_power(shares_with_diagonal(g, tau), 1 - B)
@@ -137,7 +138,7 @@ def test_single_precision_survives_the_lowest_temperature(dtype):
     log_p = pair_log_probs(student, .01)
     assert log_p.dtype == torch.float32
     for B in (0., .5, 1.):
-        loss = distillation(flattened_shares(log_p.detach(), B), log_p)
+        loss = distill(flattened_shares(log_p.detach(), B), log_p)
         slope, = torch.autograd.grad(loss, student, retain_graph=True)
         assert torch.isfinite(loss) and torch.isfinite(slope).all()
     slope, = torch.autograd.grad(supervised_contrastive(student, torch.tensor([0, 0, 1]), .01), student)
@@ -151,16 +152,16 @@ EQUAL = torch.zeros(4, 4)
 BROKEN = EQUAL.clone()
 BROKEN[2, 1] = math.inf
 PAIRS = torch.tensor([0, 0, 1, 1])
-ONES = torch.ones(48, 2)
-UNSURE = ONES.clone()
+UNIT_WEIGHTS = torch.ones(48, 2)
+UNSURE = UNIT_WEIGHTS.clone()
 UNSURE[5, 1] = math.nan
 BAD_TOPICS = TOPICS.copy()
 BAD_TOPICS.data[BAD_TOPICS.indptr[7]] = math.nan
-REFUSED = [ # the name that the message has
+FAULTS = [ # the name that the message has
     ("temperature", lambda model: pair_log_probs(EQUAL, 0)),
     ("temperature", lambda model: released_shares(EQUAL, .5, math.inf)),
     ("temperature", lambda model: ContrastiveAuthorLoss(model, 0.)),
-    ("temperature", lambda model: ARR(model, NUMBERED, ONES, 0.)),
+    ("temperature", lambda model: ARR(model, TEXT_ROWS, UNIT_WEIGHTS, 0.)),
     ("labels", lambda model: topic_bias(EQUAL, PAIRS[:3], .1)),
     ("labels", lambda model: same_author(PAIRS[None])),
     ("row 2", lambda model: pair_log_probs(BROKEN, .1)),
@@ -175,13 +176,13 @@ REFUSED = [ # the name that the message has
     ("47 labels", lambda model: AuthorCollator(tokenize(model, TEXTS), AUTHORS[1:])),
     ("float64", lambda model: AuthorCollator(None, [0., 1.])),
     ("history", lambda model: history_summary([])),
-    ("gamma", lambda model: ProductOfExperts(model, NUMBERED, gamma=-1)),
-    ("gamma", lambda model: CorrectedTeacher(model, NUMBERED, ONES, gamma=math.nan)),
-    ("bias", lambda model: ARR(model, NUMBERED, ONES, bias=2.)),
-    ("variant", lambda model: ARR(model, NUMBERED, ONES, variant="papre")),
-    ("teacher", lambda model: ARR(model, NUMBERED, ONES[1:])),
-    ("teacher: row 5", lambda model: ARR(model, NUMBERED, UNSURE)),
-    ("teacher", lambda model: ARR(model, NUMBERED, model)), # whose texts are not known
+    ("gamma", lambda model: ProductOfExperts(model, TEXT_ROWS, gamma=-1)),
+    ("gamma", lambda model: CorrectedTeacher(model, TEXT_ROWS, UNIT_WEIGHTS, gamma=math.nan)),
+    ("bias", lambda model: ARR(model, TEXT_ROWS, UNIT_WEIGHTS, bias=2.)),
+    ("variant", lambda model: ARR(model, TEXT_ROWS, UNIT_WEIGHTS, variant="papre")),
+    ("teacher", lambda model: ARR(model, TEXT_ROWS, UNIT_WEIGHTS[1:])),
+    ("teacher: row 5", lambda model: ARR(model, TEXT_ROWS, UNSURE)),
+    ("teacher", lambda model: ARR(model, TEXT_ROWS, model)), # whose texts are not known
     ("topics: row 7", lambda model: NumberedTexts(BAD_TOPICS)),
     ("48 authors", lambda model: NumberedTexts(TOPICS[1:], AUTHORS)),
     ("SentenceTransformer", lambda model: ContrastiveAuthorLoss(torch.nn.Linear(2, 2))),
@@ -189,7 +190,7 @@ REFUSED = [ # the name that the message has
 ]
 
 
-@pytest.mark.parametrize("word, attempt", REFUSED)
+@pytest.mark.parametrize("word, attempt", FAULTS)
 def test_what_cannot_work_is_refused_when_it_is_made(static, word, attempt):
     with pytest.raises(ValueError, match=word):
         attempt(static)
@@ -214,7 +215,7 @@ BATCHES = [ # rows of the batch, its labels, how often its column; of which loss
 @pytest.mark.parametrize("rows, labels, columns, name, error, words", BATCHES)
 def test_what_only_a_batch_can_show_is_refused_there(static, rows, labels, columns, name, error, words):
     losses = {
-        "arr": lambda: ARR(static, NUMBERED, ONES), "mll": lambda: MulticlassLoss(static, 12),
+        "arr": lambda: ARR(static, TEXT_ROWS, UNIT_WEIGHTS), "mll": lambda: MulticlassLoss(static, 12),
         "product": lambda: ProductOfExperts(static, TEXTS)}
     loss = losses[name]()
     column = static.preprocess([TEXTS[row] for row in (0, 1, 4, 5)])
@@ -253,15 +254,15 @@ def test_losses_are_their_functions(kind, request):
     student, taught = embed_texts(model, texts), F.normalize(teacher[rows].float(), dim=1)
     f, g, h = student @ student.T, taught @ taught.T, sparse_cosines(TOPICS[rows])
     log_f, log_g, bias = pair_log_probs(f, .1), pair_log_probs(g, .1), topic_bias(h, labels, .1)
-    corrected = pair_log_probs(g - .5 * h, .1).exp()
+    log_bias_removed = pair_log_probs(g - .5 * h, .1).exp()
     expected = [
         (ContrastiveAuthorLoss(model, .1), supervised_contrastive(f, labels, .1)),
-        (ARR(model, NUMBERED, teacher, .1), distillation(flattened_shares(log_g, bias), log_f)),
-        (ARR(model, NUMBERED, teacher, .1, variant="released"), distillation(released_shares(g, bias, .1), log_f)),
-        (ARR(model, NumberedTexts(TOPICS.toarray()), teacher, .1, bias=0), distillation(log_g.exp(), log_f)),
-        (ARR(model, NUMBERED, teacher, .1, bias=.4), distillation(flattened_shares(log_g, .4), log_f)),
+        (ARR(model, TEXT_ROWS, teacher, .1), distill(flattened_shares(log_g, bias), log_f)),
+        (ARR(model, TEXT_ROWS, teacher, .1, variant="released"), distill(released_shares(g, bias, .1), log_f)),
+        (ARR(model, NumberedTexts(TOPICS.toarray()), teacher, .1, bias=0), distill(log_g.exp(), log_f)),
+        (ARR(model, TEXT_ROWS, teacher, .1, bias=.4), distill(flattened_shares(log_g, .4), log_f)),
         (ProductOfExperts(model, NumberedTexts(2 * TOPICS), .1, 2.), supervised_contrastive(f + 2 * h, labels, .1)),
-        (CorrectedTeacher(model, NUMBERED, teacher, .1, .5), distillation(corrected, log_f)),
+        (CorrectedTeacher(model, TEXT_ROWS, teacher, .1, .5), distill(log_bias_removed, log_f)),
     ]
     for loss, value in expected:
         assert torch.isclose(loss([column], labels), value, rtol=1e-4, atol=1e-5), type(loss).__name__
@@ -313,8 +314,8 @@ def test_a_pass_has_one_pair_of_every_author_with_two_texts(seed, n, size):
     one_left_over = n % size == 1
     assert len(rows) == 2 * (n - one_left_over)
     assert all(len(rows) == 2 * size for rows in batches[:-1])
-    dropped = author_pairs(labels, size, np.random.default_rng(seed), drop_last=True)
-    assert len(dropped) == n // size and all(len(rows) == 2 * size for rows in dropped)
+    full_batches = author_pairs(labels, size, np.random.default_rng(seed), drop_last=True)
+    assert len(full_batches) == n // size and all(len(rows) == 2 * size for rows in full_batches)
 
 
 def test_every_text_of_an_author_is_as_likely():
@@ -329,8 +330,8 @@ def test_a_seed_may_come_in_the_generator_alone():
     "As from the trainer of sentence-transformers 6.0."
     data = Dataset.from_dict({"label": AUTHORS})
     by_name = AuthorPairSampler(data, 4, seed=3)
-    given = AuthorPairSampler(data, 4, generator=torch.Generator().manual_seed(3))
-    assert list(given) == list(by_name) != list(AuthorPairSampler(data, 4))
+    sampler = AuthorPairSampler(data, 4, generator=torch.Generator().manual_seed(3))
+    assert list(sampler) == list(by_name) != list(AuthorPairSampler(data, 4))
 
 
 class Keeping(AuthorCollator):
@@ -345,7 +346,7 @@ class Keeping(AuthorCollator):
         return super().__call__(features)
 
 
-def trained(static, make_loss, folder, epochs=3, seed=0):
+def train_copy(static, make_loss, folder, epochs=3, seed=0):
     "A trained copy of the model, its loss, and the rows of each batch."
     model = copy.deepcopy(static)
     loss, collator = make_loss(model), Keeping(tokenize(model, TEXTS), AUTHORS)
@@ -365,14 +366,14 @@ def test_an_epoch_of_texts_draws_two_of_each_author_for_each_full_batch():
     for rows in batches:
         first, second = labels[rows].reshape(8, 2).T
         assert len(set(rows)) == 16 and len(set(first)) == 8 and (first == second).all() and first.min() >= 4
-    drawn = np.unique(np.concatenate(batches))
-    assert (labels[drawn] >= 34).sum() > 12, "authors of many texts show more than two of them"
+    epoch_rows = np.unique(np.concatenate(batches))
+    assert (labels[epoch_rows] >= 34).sum() > 12, "authors of many texts show more than two of them"
     data = Dataset.from_dict({"label": labels.tolist()})
     sampler = AuthorTextSampler(data, 16)
     assert [len(rows) for rows in sampler] == [16] * len(sampler) == [16] * len(batches)
-    before = list(sampler)
+    first_epoch = list(sampler)
     sampler.set_epoch(1)
-    assert list(sampler) != before
+    assert list(sampler) != first_epoch
     assert len(AuthorTextSampler(data.select(range(4, 12)), 64)) == 1, "fewer texts than a batch"
 
 
@@ -381,11 +382,11 @@ def test_epochs_differ_and_repeats_do_not(static, tmp_path):
     teacher = teacher_vectors()
 
     def make_loss(model):
-        return ARR(model, NUMBERED, teacher, .1)
+        return ARR(model, TEXT_ROWS, teacher, .1)
 
-    models, losses, seen = zip(*[trained(static, make_loss, tmp_path, seed=seed) for seed in (0, 0, 1)])
-    assert len(seen[0]) == 6 and seen[0] == seen[1] != seen[2]
-    epochs = seen[0][:2], seen[0][2:4], seen[0][4:]
+    models, losses, batches = zip(*[train_copy(static, make_loss, tmp_path, seed=seed) for seed in (0, 0, 1)])
+    assert len(batches[0]) == 6 and batches[0] == batches[1] != batches[2]
+    epochs = batches[0][:2], batches[0][2:4], batches[0][4:]
     assert epochs[0] != epochs[1] != epochs[2]
     weights = [model[0].embedding.weight for model in models]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
@@ -403,10 +404,10 @@ def test_epochs_differ_and_repeats_do_not(static, tmp_path):
 def test_counts_come_from_the_training_texts_alone(kind):
     rows_of = text_rows(kind, TEXTS[:24], words=["how", "why", "for", ".", ","])
     unseen = TEXTS[24:28]
-    together = rows_of([*unseen, "unheard zzz"])
-    apart = sparse.vstack([rows_of([text]) for text in unseen])
-    assert (abs(together[:4] - apart) > 1e-7).nnz == 0, "a text's row does not depend on the other texts"
-    lengths = np.sqrt(together.multiply(together).sum(1))
+    joint_rows = rows_of([*unseen, "unheard zzz"])
+    single_rows = sparse.vstack([rows_of([text]) for text in unseen])
+    assert (abs(joint_rows[:4] - single_rows) > 1e-7).nnz == 0, "a text's row does not depend on the other texts"
+    lengths = np.sqrt(joint_rows.multiply(joint_rows).sum(1))
     assert np.allclose(lengths[:4], 1, atol=1e-6)
     assert lengths[4] == 0 or kind == "char"
-    assert together.shape[1] == rows_of(TEXTS[:1]).shape[1]
+    assert joint_rows.shape[1] == rows_of(TEXTS[:1]).shape[1]

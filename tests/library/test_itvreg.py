@@ -9,10 +9,10 @@ import torch
 from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenize
 from debias_nb.encoders.interventions import choose, intervene, random_bits
 from debias_nb.losses.pair_losses import NGAME, Hinge, LeastSquares, hinge
-from debias_nb.losses.batches import Regularizer
 from debias_nb.losses.regularized import Regularized
-from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg, SimCSE
-from debias_nb.runs.settings import HingeTraining, INTERVENING, PairMethod, REGULARIZER_NAMES
+from debias_nb.runs.names import REGULARIZERS
+from debias_nb.losses.regularizers import Intervening, OutReg, SimCSE
+from debias_nb.runs.settings import HingeTraining, PairMethod
 from debias_nb.runs.course import CachedBase, Course, FrozenBase
 from debias_nb.runs.training import make_loss
 from made import bert, load, table
@@ -30,12 +30,12 @@ def model(tmp_path_factory):
 @pytest.fixture
 def base(model):
     "The encoder as it was, elsewhere."
-    other = copy.deepcopy(model)
+    copy_of_model = copy.deepcopy(model)
     torch.manual_seed(1)
     with torch.no_grad():
-        for weights in other.parameters():
+        for weights in copy_of_model.parameters():
             weights.add_(.3 * torch.randn_like(weights))
-    return other
+    return copy_of_model
 
 
 def columns_of(model, left=LEFT, right=RIGHT):
@@ -48,27 +48,27 @@ def columns_of(model, left=LEFT, right=RIGHT):
 # ---------------------------------------------------------------- what is refused
 
 
-def given(loss, model, labels):
+def first_rows(loss, model, labels):
     "Two rows of a batch."
     return loss(columns_of(model, LEFT[:2], RIGHT[:2]), torch.tensor(labels))
 
 
-HINGED = HingeTraining(loss="hinge", **NGAME, learning_rate=1e-3, epochs=1, batch_size=8)
+HINGE_TRAINING = HingeTraining(loss="hinge", **NGAME, learning_rate=1e-3, epochs=1, batch_size=8)
 ITVAUG = PairMethod(name="Ours", augmentation="itvaug", mask_share=.5)
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda m: given(LeastSquares(m), m, [[1., 0.], [0., 1.]]), "labels of shape"),
-    (lambda m: given(Regularized(m, LeastSquares(m), [OutReg()]), m, [1., 2.]), "labels must lie in"),
-    (lambda m: given(LeastSquares(m), m, [1., float("nan")]), "labels must lie in"),
+    (lambda m: first_rows(LeastSquares(m), m, [[1., 0.], [0., 1.]]), "labels of shape"),
+    (lambda m: first_rows(Regularized(m, LeastSquares(m), [OutReg()]), m, [1., 2.]), "labels must lie in"),
+    (lambda m: first_rows(LeastSquares(m), m, [1., float("nan")]), "labels must lie in"),
     (lambda m: LeastSquares(m)(columns_of(m) * 2, torch.tensor(LABELS)), "unpack"),
     (lambda m: Regularized(m, LeastSquares(m), [OutReg()])(columns_of(m) * 2, torch.tensor(LABELS)), "unpack"),
-    (lambda m: given(Hinge(m), m, [1., 0.]), "the hinge needs"),
-    (lambda m: given(Hinge(m), m, [[True, False]]), "the hinge needs"),
+    (lambda m: first_rows(Hinge(m), m, [1., 0.]), "the hinge needs"),
+    (lambda m: first_rows(Hinge(m), m, [[True, False]]), "the hinge needs"),
     *((lambda m, name=name, value=value: Hinge(m, **{name: value}), name) for name, value in (
         ("margin", 0), ("margin", float("nan")), ("hardest", 0), ("hardest", 1.5), ("temperature", 0.),
         ("temperature", -1.))),
-    (lambda m: make_loss(ITVAUG, m, FrozenBase(m), Course(0), HINGED), "'Ours': ITVAug"),
+    (lambda m: make_loss(ITVAUG, m, FrozenBase(m), Course(0), HINGE_TRAINING), "'Ours': ITVAug"),
     (lambda m: PairMethod(name="Ours", regularizer="itvregs", weight=1., mask_share=.5), "did you mean 'itvreg'"),
     (lambda m: Regularized(m, LeastSquares(m), [OutReg()], FrozenBase(m)), "`base`"),
 ])
@@ -77,10 +77,11 @@ def test_what_would_give_other_numbers_is_refused(model, call, words):
         call(model)
 
 
-def test_configurations_know_the_regularizers_that_there_are():
-    terms = {name for name, kind in REGULARIZERS.items() if issubclass(kind, Regularizer)}
-    assert set(REGULARIZER_NAMES) == terms | {"gor"}
-    assert set(INTERVENING) == {name for name, kind in REGULARIZERS.items() if issubclass(kind, Intervening)}
+def test_what_a_configuration_may_set_is_what_the_class_reads():
+    for name, entry in REGULARIZERS.items():
+        kind = entry.load()
+        assert ("mask_share" in entry.takes) == (issubclass(kind, Intervening) or name == "worddropout")
+        assert "texts" not in entry.takes or kind.reads_columns
 
 
 # ---------------------------------------------------------------- the terms against their formulas
@@ -105,55 +106,56 @@ def loss_of(model, base, course, name, **changes):
 def terms_of(model, base, name, **changes):
     "What is summed, and the course."
     course = Course(3)
-    found = loss_of(model, base, course, name, **changes)(columns_of(model), torch.tensor(LABELS))
-    if torch.is_tensor(found):
-        found = {"base": found}
-    return {name: float(term.detach()) for name, term in dict(found).items()}, course
+    terms = loss_of(model, base, course, name, **changes)(columns_of(model), torch.tensor(LABELS))
+    if torch.is_tensor(terms):
+        terms = {"base": terms}
+    return {name: float(term.detach()) for name, term in dict(terms).items()}, course
 
 
 @pytest.fixture
 def vectors(model, base):
     "Embeddings of queries, items and intervened queries, of the encoder and of its base."
     x, z = (from_features(model, column) for column in columns_of(model))
-    chosen, weight = choose(x, .5, 3, 2, np.arange(4))
-    masked = intervene(model, x, chosen)
+    choices, weight = choose(x, .5, 3, 2, np.arange(4))
+    intervened = intervene(model, x, choices)
     assert weight.tolist() == [1, 0, 1, 1]
     with torch.no_grad():
-        return [[encode_tokens(encoder, tokens).double() for tokens in (x, z, masked)] for encoder in (model, base)]
+        return [[encode_tokens(encoder, tokens).double() for tokens in (x, z, intervened)] for encoder in (model, base)]
 
 
-def squares(a, b, wanted):
+def squares(a, b, targets):
     "Squared errors of the cosines of some rows."
-    return [(float(a[i] @ b[i]) - float(wanted[i])) ** 2 for i in range(len(a))]
+    return [(float(a[i] @ b[i]) - float(targets[i])) ** 2 for i in range(len(a))]
 
 
 def mean_of(values, rows=range(4)):
     return sum(values[i] for i in rows) / len(rows)
 
 
-def near(value):
+def approx(value):
     return pytest.approx(value, abs=1e-6)
 
 
 def test_the_terms_by_loops(model, base, vectors):
     (fx, fz, fo), (f0x, _, f0o) = vectors
-    erm = near(mean_of(squares(fx, fz, LABELS)))
-    same = squares(fx, fo, (f0x * f0o).sum(1))
-    whole = squares(fx, fo, [1] * 4)
-    apart = [2 - 2 * float(fx[i] @ f0x[i]) for i in range(4)]
-    moved = sum(((p - p0).double() ** 2).sum() for p, p0 in zip(model.parameters(), base.parameters()))
+    erm = approx(mean_of(squares(fx, fz, LABELS)))
+    change_squares = squares(fx, fo, (f0x * f0o).sum(1))
+    distance_squares = squares(fx, fo, [1] * 4)
+    base_distances = [2 - 2 * float(fx[i] @ f0x[i]) for i in range(4)]
+    weight_distance = sum(((p - p0).double() ** 2).sum() for p, p0 in zip(model.parameters(), base.parameters()))
     terms, course = terms_of(model, base, "outreg")
     step, = course.history
     assert terms_of(model, base, "none")[0] == {"base": erm}
-    assert terms_of(model, base, "itvreg")[0] == {"base": erm, "itvreg": near(2 * mean_of(same, [0, 2, 3]))}
-    assert terms_of(model, base, "maskreg")[0] == {"base": erm, "maskreg": near(2 * mean_of(whole, [0, 2, 3]))}
-    assert terms == {"base": erm, "outreg": near(2 * mean_of(apart))}
+    assert terms_of(model, base, "itvreg")[0] == {"base": erm, "itvreg": approx(2 * mean_of(change_squares, [0, 2, 3]))}
+    maskreg = approx(2 * mean_of(distance_squares, [0, 2, 3]))
+    assert terms_of(model, base, "maskreg")[0] == {"base": erm, "maskreg": maskreg}
+    assert terms == {"base": erm, "outreg": approx(2 * mean_of(base_distances))}
     assert {name: float(value) for name, value in step.items()} == {
-        "erm": terms["base"], "raw": near(terms["outreg"] / 2), "weighted": terms["outreg"]}
+        "erm": terms["base"], "raw": approx(terms["outreg"] / 2), "weighted": terms["outreg"]}
     first, second = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=2)
     passes = SimpleNamespace(fx=first, tokens=None, batch=SimpleNamespace(static=False), encode=lambda tokens: second)
-    assert float(SimCSE(1.).term(passes)) == near(mean_of(squares(first, second, [1] * 4)))
-    assert terms_of(model, base, "l2sp")[0]["l2sp"] == pytest.approx(.5 * float(moved.detach()), rel=1e-5)
+    assert float(SimCSE(1.).term(passes)) == approx(mean_of(squares(first, second, [1] * 4)))
+    assert terms_of(model, base, "l2sp")[0]["l2sp"] == pytest.approx(.5 * float(weight_distance.detach()), rel=1e-5)
 
 
 def targets(vectors):
@@ -164,21 +166,21 @@ def targets(vectors):
 
 def test_itvaug_is_one_mean_over_given_and_intervened_pairs(model, base, vectors):
     (fx, fz, fo), _ = vectors
-    given = squares(fx, fz, LABELS)
+    errors = squares(fx, fz, LABELS)
     twins = squares(fo, fz, targets(vectors))
     terms, course = terms_of(model, base, "itvaug")
-    assert terms == {"base": near(sum(given) / 7), "itvaug": near((twins[0] + twins[2] + twins[3]) / 7)}
+    assert terms == {"base": approx(sum(errors) / 7), "itvaug": approx((twins[0] + twins[2] + twins[3]) / 7)}
     assert {name: float(value) for name, value in course.history[0].items()} == {
-        "erm": near(sum(given) / 4), "raw": near(mean_of(twins, [0, 2, 3])), "weighted": terms["itvaug"]}
+        "erm": approx(sum(errors) / 4), "raw": approx(mean_of(twins, [0, 2, 3])), "weighted": terms["itvaug"]}
 
 
 def test_word_dropout_trains_on_what_is_left(model, base):
-    kept = []
+    embeddings = []
     for side, column in enumerate(columns_of(model)):
         tokens = from_features(model, column)
-        chosen, _ = choose(tokens, .5, 3, 2, 2 * np.arange(4) + side)
-        kept.append(encode_tokens(model, intervene(model, tokens, chosen, "delete")).detach().double())
-    assert terms_of(model, base, "worddropout")[0] == {"base": near(mean_of(squares(*kept, LABELS)))}
+        choices, _ = choose(tokens, .5, 3, 2, 2 * np.arange(4) + side)
+        embeddings.append(encode_tokens(model, intervene(model, tokens, choices, "delete")).detach().double())
+    assert terms_of(model, base, "worddropout")[0] == {"base": approx(mean_of(squares(*embeddings, LABELS)))}
 
 
 def test_a_share_of_the_rows_is_regularised(model, base, vectors):
@@ -186,9 +188,9 @@ def test_a_share_of_the_rows_is_regularised(model, base, vectors):
     course = Course(3)
     loss = loss_of(model, base, course, "itvreg", rows=.5)
     rows = loss.draws(columns_of(model)).some_rows(4, .5).tolist()
-    found = float(loss(columns_of(model), torch.tensor(LABELS))["itvreg"].detach())
-    same = squares(fx, fo, (f0x * f0o).sum(1))
-    assert len(set(rows)) == 2 and found == near(2 * mean_of(same, [i for i in rows if i != 1]))
+    result = float(loss(columns_of(model), torch.tensor(LABELS))["itvreg"].detach())
+    change_squares = squares(fx, fo, (f0x * f0o).sum(1))
+    assert len(set(rows)) == 2 and result == approx(2 * mean_of(change_squares, [i for i in rows if i != 1]))
     bits, = random_bits(3, len(course.history), [0], 4, stream=3)
     assert loss.draws(columns_of(model)).some_rows(4, .5).tolist() == bits.argsort(kind="stable")[:2].tolist()
 
@@ -197,27 +199,27 @@ def test_dropout_of_a_further_pass_is_named_by_seed_and_step(model, tmp_path):
     course = Course(3)
     course.history = [{}] * 5 # the sixth step
     with course.draws(load(bert(tmp_path)), False, columns_of(model)).aside(torch.device("cpu")):
-        found = torch.rand(3)
+        numbers = torch.rand(3)
     (bits,), = random_bits(3, 5, [0], 1, stream=2)
-    assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(int(bits) >> 1)))
+    assert torch.equal(numbers, torch.rand(3, generator=torch.Generator().manual_seed(int(bits) >> 1)))
     torch.manual_seed(8)
     with course.draws(model, False, columns_of(model)).aside(torch.device("cpu")): # a table's are torch's own
-        found = torch.rand(3)
-    assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(8)))
+        numbers = torch.rand(3)
+    assert torch.equal(numbers, torch.rand(3, generator=torch.Generator().manual_seed(8)))
 
 
 def test_an_evaluation_leaves_no_trace(model, base):
-    found = []
-    for evaluated in (True, False):
+    traces = []
+    for has_evaluation in (True, False):
         course = Course(3)
         loss = loss_of(model, base, course, "itvreg", rows=.5)
         steps = [loss(columns_of(model), torch.tensor(LABELS))]
-        if evaluated:
+        if has_evaluation:
             with torch.no_grad():
                 loss(columns_of(model), torch.tensor(LABELS))
         steps.append(loss(columns_of(model), torch.tensor(LABELS)))
-        found.append(([float(step["itvreg"].detach()) for step in steps], len(course.history)))
-    assert found[0] == found[1]
+        traces.append(([float(step["itvreg"].detach()) for step in steps], len(course.history)))
+    assert traces[0] == traces[1]
 
 
 # ---------------------------------------------------------------- the two losses
@@ -233,13 +235,13 @@ def test_the_hinge_by_loops(settings):
     relevant = torch.eye(5, dtype=torch.bool)
     relevant[0, 3] = True
     relevant[4] = True # a query without negatives
-    found = []
+    losses = []
     for i in range(5):
         cosines = sorted((float(fx[i] @ fz[j]) for j in range(5) if not relevant[i, j]), reverse=True)[:hardest]
         weights = [1. if temperature is None else np.exp(cosine / temperature) for cosine in cosines]
         excess = [max(margin + cosine - float(fx[i] @ fz[i]), 0) for cosine in cosines]
-        found.append(np.average(excess, weights=weights) if cosines else 0)
-    assert float(hinge(fx, fz, relevant, **settings)) == pytest.approx(np.mean(found), abs=1e-5)
+        losses.append(np.average(excess, weights=weights) if cosines else 0)
+    assert float(hinge(fx, fz, relevant, **settings)) == pytest.approx(np.mean(losses), abs=1e-5)
 
 
 def test_the_weights_of_the_hinge_are_constants():
@@ -256,7 +258,7 @@ def test_the_weights_of_the_hinge_are_constants():
 # ---------------------------------------------------------------- the base
 
 
-def seen(tokens, rows, place=0):
+def view_of(tokens, rows, place=0):
     "As much of a view as a base looks at."
     draws = SimpleNamespace(names=torch.arange(100))
     return SimpleNamespace(batch=SimpleNamespace(draws=draws), tokens=tokens, rows=torch.as_tensor(rows), place=place)
@@ -268,22 +270,23 @@ def test_the_base_of_a_truncated_encoder_gives_all_numbers(tmp_path):
     expected = embed(encoder, tokens)
     encoder.truncate_dim = 8
     for base in (FrozenBase(encoder), CachedBase(encoder, [tokens, tokens])):
-        assert torch.allclose(base(seen(tokens, range(4)), tokens), expected, atol=1e-6)
+        assert torch.allclose(base(view_of(tokens, range(4)), tokens), expected, atol=1e-6)
     assert encoder.truncate_dim == 8 and embed(encoder, tokens).shape[1] == 8
 
 
 def test_a_base_that_remembers_gives_what_one_that_is_asked_gives(model, base):
     x, z = (from_features(model, column) for column in columns_of(model, [*LEFT, LEFT[0]], [*RIGHT, "lamp"]))
-    kept = CachedBase(base, [x, z, x])
-    asked = FrozenBase(base)
+    cached_base = CachedBase(base, [x, z, x])
+    frozen_base = FrozenBase(base)
     rows = torch.tensor([4, 1, 0])
-    chosen, _ = choose(x, .5, 3, 2, np.arange(5))
-    masked = intervene(base, x, chosen)[rows]
-    for place, own in enumerate((x[rows], z[rows], x[rows])):
-        assert torch.allclose(kept(seen(own, rows, place), own), asked(seen(own, rows), own), atol=1e-6)
-    expected = asked(seen(x[rows], rows), masked)
-    assert torch.allclose(kept(seen(x[rows], rows), masked), expected, atol=1e-6)
-    kept.prepare(.5, "mask", 3, 2)
-    assert torch.allclose(kept(seen(x[rows], rows), masked), expected, atol=1e-6)
-    kept.changed = kept.changed + 1
-    assert not torch.allclose(kept(seen(x[rows], rows), masked), expected, atol=1e-6), "it remembers"
+    choices, _ = choose(x, .5, 3, 2, np.arange(5))
+    intervened = intervene(base, x, choices)[rows]
+    for place, tokens in enumerate((x[rows], z[rows], x[rows])):
+        cosines = cached_base(view_of(tokens, rows, place), tokens)
+        assert torch.allclose(cosines, frozen_base(view_of(tokens, rows), tokens), atol=1e-6)
+    expected = frozen_base(view_of(x[rows], rows), intervened)
+    assert torch.allclose(cached_base(view_of(x[rows], rows), intervened), expected, atol=1e-6)
+    cached_base.prepare(.5, "mask", 3, 2)
+    assert torch.allclose(cached_base(view_of(x[rows], rows), intervened), expected, atol=1e-6)
+    cached_base.changed = cached_base.changed + 1
+    assert not torch.allclose(cached_base(view_of(x[rows], rows), intervened), expected, atol=1e-6), "it remembers"

@@ -11,16 +11,16 @@ limits = st.sampled_from([.01, .05, .1, .3, .77, 1.])
 
 
 @st.composite
-def ranked_pairs(draw, most=8, levels=4):
+def ranked_pairs(draw, largest=8, levels=4):
     "A few pairs with many ties, both classes present."
-    n = draw(st.integers(2, most))
+    n = draw(st.integers(2, largest))
     both_classes = st.lists(st.integers(0, 1), min_size=n, max_size=n).filter(lambda labels: len(set(labels)) == 2)
     labels = draw(both_classes)
     scores = draw(st.lists(st.integers(0, levels), min_size=n, max_size=n))
     return np.array(scores, float), np.array(labels)
 
 
-@given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
+@given(ranked_pairs(largest=30, levels=8), limits, st.integers(0, 2**32 - 1))
 def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
     scores, labels = pairs
     weights = np.random.default_rng(seed).integers(0, 4, size=(5, len(scores)))
@@ -28,8 +28,8 @@ def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
         if len(set(labels.repeat(row))) < 2:
             assert np.isnan(got)
         else:
-            repeated = auc_at(labels.repeat(row), scores.repeat(row), max_fpr)
-            assert np.isclose(got, repeated, rtol=0, atol=1e-12)
+            repetitions = auc_at(labels.repeat(row), scores.repeat(row), max_fpr)
+            assert np.isclose(got, repetitions, rtol=0, atol=1e-12)
 
 
 def test_what_stands_far_below_the_limit_is_not_looked_at_and_changes_nothing():
@@ -38,14 +38,14 @@ def test_what_stands_far_below_the_limit_is_not_looked_at_and_changes_nothing():
     scores = (labels + rng.normal(size=2000)).round(1)
     weights = bootstrap_weights(2000, 20, 0)
     last = (labels == 0) & (scores < np.quantile(scores[labels == 0], .5))
-    lowered = np.where(last, scores - 100, scores)
-    assert (auc_at(labels, scores, .05, weights) == auc_at(labels, lowered, .05, weights)).all()
+    lower_scores = np.where(last, scores - 100, scores)
+    assert (auc_at(labels, scores, .05, weights) == auc_at(labels, lower_scores, .05, weights)).all()
     weights[:, (labels == 0) & ~last] = 0 # the limit is reached among the last ones
-    repeated = [auc_at(labels.repeat(row), scores.repeat(row), .05) for row in weights]
-    assert np.allclose(auc_at(labels, scores, .05, weights), repeated, rtol=0, atol=1e-12)
+    repetitions = [auc_at(labels.repeat(row), scores.repeat(row), .05) for row in weights]
+    assert np.allclose(auc_at(labels, scores, .05, weights), repetitions, rtol=0, atol=1e-12)
 
 
-@given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
+@given(ranked_pairs(largest=30, levels=8), limits, st.integers(0, 2**32 - 1))
 def test_only_the_order_of_scores_matters_and_no_order_of_pairs(pairs, max_fpr, seed):
     scores, labels = pairs
     value = auc_at(labels, scores, max_fpr)
@@ -85,10 +85,10 @@ def test_chunks_leave_no_seam():
     (dict(replicates=1), "replicates"),
 ])
 def test_unusable_input_is_refused(change, words):
-    given = dict(y_true=[0, 1, 1, 0], y_score=[.1, .2, .3, .4], name="quora")
+    arguments = dict(y_true=[0, 1, 1, 0], y_score=[.1, .2, .3, .4], name="quora")
     call = evaluate_pairs if change.keys() & {"subsets", "groups", "replicates"} else auc_at
     with pytest.raises(ValueError, match=words) as e:
-        call(**given | change)
+        call(**arguments | change)
     assert "groups" in words or "replicates" in words or str(e.value).startswith("quora")
 
 
@@ -112,25 +112,25 @@ def test_evaluation_of_a_set_and_its_parts():
     groups = rng.integers(0, 50, 400)
     scores = np.round(rng.normal(labels, 1), 1)
     part = rng.random(400) < .5
-    metrics, kept = evaluate_pairs(labels, scores, groups, {"part": part}, replicates=20, seed=7)
-    assert list(metrics) == list(kept) == ["auc05", "auc", "auc05[part]"]
+    metrics, replicates = evaluate_pairs(labels, scores, groups, {"part": part}, replicates=20, seed=7)
+    assert list(metrics) == list(replicates) == ["auc05", "auc", "auc05[part]"]
     assert all(type(v) is float for v in metrics.values())
-    for values in kept.values():
+    for values in replicates.values():
         assert len(values) == 20
         assert type(values[0]) is float
     w = bootstrap_weights(400, 20, 7, groups)
     for b, row in enumerate(w):
-        drawn = np.arange(400).repeat(row)
-        inside = np.flatnonzero(part).repeat(row[part])
-        assert np.isclose(kept["auc05"][b], auc_at(labels[drawn], scores[drawn]))
-        assert np.isclose(kept["auc"][b], auc_at(labels[drawn], scores[drawn], 1))
-        assert np.isclose(kept["auc05[part]"][b], auc_at(labels[inside], scores[inside]))
+        resample = np.arange(400).repeat(row)
+        part_resample = np.flatnonzero(part).repeat(row[part])
+        assert np.isclose(replicates["auc05"][b], auc_at(labels[resample], scores[resample]))
+        assert np.isclose(replicates["auc"][b], auc_at(labels[resample], scores[resample], 1))
+        assert np.isclose(replicates["auc05[part]"][b], auc_at(labels[part_resample], scores[part_resample]))
     as_lists = [groups.tolist(), {"part": part.tolist()}]
-    again = evaluate_pairs(labels.astype(int).tolist(), scores, *as_lists, replicates=20, seed=7)
-    assert again == (metrics, kept)
+    repetition = evaluate_pairs(labels.astype(int).tolist(), scores, *as_lists, replicates=20, seed=7)
+    assert repetition == (metrics, replicates)
 
 
-@given(ranked_pairs(most=30, levels=8),
+@given(ranked_pairs(largest=30, levels=8),
        st.sampled_from([list, torch.tensor, lambda x: torch.tensor(x, dtype=torch.bfloat16),
                         lambda x: torch.tensor(x, requires_grad=True)]))
 def test_scores_of_any_kind_of_array_are_read(pairs, kind):

@@ -8,11 +8,13 @@ import sys
 import textwrap
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers import SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
 
 import made
@@ -21,14 +23,16 @@ from debias_nb.losses.authors import ARR, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
+from debias_nb import processes
 from debias_nb.processes import gather_rows
+from debias_nb.runs.runner import cores
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
 from debias_nb.runs.pair_batches import pair_tokens
 from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.losses.scan_loss import SCAN
 from test_author_losses import AUTHORS, TEXTS
-from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout
+from test_regularized import OTHER_TEXTS, PAIR, move, rows, train, without_dropout
 from made import cross_encoder
 from test_scan_training import ANSWERS, LABELS, QUESTIONS
 
@@ -56,7 +60,7 @@ METHODS = {
     "itvaug": dict(augmentation="itvaug", mask_share=.5),
     "worddropout": dict(augmentation="worddropout", mask_share=.5),
 }
-TUNED = [
+TRAININGS = [
     ("plain", "bert"), ("outreg", "bert"), ("itvreg", "bert"), ("itvreg", "table"), ("maskreg", "table"),
     ("l2sp", "bert"),
     ("itvaug", "bert"), ("worddropout", "table"),
@@ -74,15 +78,15 @@ def pairs_of(model):
 def fine_tuned(folder, method, size):
     "As the companion trains, but for the optimizer."
     model = without_dropout(made.load(folder))
-    base = moved(made.load(folder), .5 if folder.name == "table" else .05)
-    before = copy.deepcopy(model)
+    base = move(made.load(folder), .5 if folder.name == "table" else .05)
+    start = copy.deepcopy(model)
     settings = PairTraining(learning_rate=.1, epochs=1, batch_size=size)
     companion.OPTIMIZERS["adam"] = torch.optim.SGD
     try:
         companion.fine_tune(model, base, pairs_of(model), PairMethod(name=method, **METHODS[method]), settings, seed=3)
     finally:
         companion.OPTIMIZERS["adam"] = torch.optim.Adam
-    return before.state_dict(), model.state_dict()
+    return start.state_dict(), model.state_dict()
 
 
 AUTHOR_LOSSES = {
@@ -96,25 +100,25 @@ AUTHOR_LOSSES = {
 
 def authors_told(folder, out, name, size):
     model = without_dropout(made.load(folder))
-    before = copy.deepcopy(model)
-    teacher = embed_texts(moved(made.load(folder), .05), TEXTS)
+    start = copy.deepcopy(model)
+    teacher = embed_texts(move(made.load(folder), .05), TEXTS)
     loss = AUTHOR_LOSSES[name](model, teacher, text_rows("tfidf", TEXTS)(TEXTS))
-    own = {"train_dataset": Dataset.from_dict({"text": TEXTS, "label": AUTHORS})}
-    more = {"batch_sampler": AuthorPairSampler}
+    arguments = {"train_dataset": Dataset.from_dict({"text": TEXTS, "label": AUTHORS})}
+    batching = {"batch_sampler": AuthorPairSampler}
     if "by pairs" in name:
-        own = {"train_dataset": Dataset.from_dict({"anchor": TEXTS[::4], "positive": TEXTS[1::4]})}
-        more = {}
+        arguments = {"train_dataset": Dataset.from_dict({"anchor": TEXTS[::4], "positive": TEXTS[1::4]})}
+        batching = {}
         size //= 2
     elif "by text" not in name:
-        own = {
+        arguments = {
             "train_dataset": Dataset.from_dict({"row": range(len(TEXTS)), "label": AUTHORS}),
             "data_collator": AuthorCollator(tokenize(model, TEXTS), AUTHORS),
         }
-    args = training_arguments(out, **steps(size, **more))
-    QuietTrainer(model=model, args=args, loss=loss, **own).train()
-    weights = [before.state_dict(), model.state_dict()]
+    args = training_arguments(out, **steps(size, **batching))
+    QuietTrainer(model=model, args=args, loss=loss, **arguments).train()
+    weights = [start.state_dict(), model.state_dict()]
     if name == "mll":
-        weights[0] |= {"classifier": MulticlassLoss(before, 8).classifier.weight.detach()}
+        weights[0] |= {"classifier": MulticlassLoss(start, 8).classifier.weight.detach()}
         weights[1] |= {"classifier": loss.classifier.weight.detach()}
     return weights
 
@@ -123,33 +127,33 @@ def answers_told(folder, out, size):
     model = CrossEncoder(str(folder), num_labels=1, device="cpu")
     torch.manual_seed(int(os.environ.get("RANK", 0))) # weights of its own would begin apart
     loss = SCAN(model, memory=6)
-    before = copy.deepcopy(loss)
+    start = copy.deepcopy(loss)
     data = Dataset.from_dict({"question": QUESTIONS * 2, "answer": ANSWERS[::-1] + ANSWERS, "label": LABELS * 2})
     args = CrossEncoderTrainingArguments(
         str(out), report_to="none", save_strategy="no", disable_tqdm=True, **steps(size, num_train_epochs=2))
     trainer = CrossEncoderTrainer(model=model, args=args, train_dataset=data, loss=loss)
     trainer.train()
-    after = {f"debiasing.{key}": value for key, value in loss.debiasing.state_dict().items()}
-    after |= {"memory": loss.memory.features, "weights": loss.memory.weights}
-    return before.model.state_dict(), model.state_dict() | after
+    end = {f"debiasing.{key}": value for key, value in loss.debiasing.state_dict().items()}
+    end |= {"memory": loss.memory.features, "weights": loss.memory.weights}
+    return start.model.state_dict(), model.state_dict() | end
 
 
-def regularized(folder, out, size):
+def regularize(folder, out, size):
     "Two steps with a loss of sentence-transformers, which gathers from all processes."
     model = without_dropout(made.load(folder))
-    before = copy.deepcopy(model)
+    start = copy.deepcopy(model)
     base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
-    base = moved(made.load(folder), .5 if folder.name == "table" else .05)
-    others = [OutReg(3., texts=OTHERS), ITVReg(300., texts=OTHERS, texts_per_batch=size // 2)]
-    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1), *others], base=base)
-    how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
+    base = move(made.load(folder), .5 if folder.name == "table" else .05)
+    on_texts = [OutReg(3., texts=OTHER_TEXTS), ITVReg(300., texts=OTHER_TEXTS, texts_per_batch=size // 2)]
+    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1), *on_texts], base=base)
+    settings = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
     if "RANK" in os.environ:
-        how["ddp_backend"] = "gloo"
-    trained(model, loss, rows(PAIR), out, **how)
-    return before.state_dict(), model.state_dict()
+        settings["ddp_backend"] = "gloo"
+    train(model, loss, rows(PAIR), out, **settings)
+    return start.state_dict(), model.state_dict()
 
 
-def apart(name):
+def fail_on_sizes(name):
     "Batches of two and of three rows."
     try:
         gather_rows(torch.zeros(2 + int(os.environ["RANK"])))
@@ -159,19 +163,19 @@ def apart(name):
 
 def everything(folder, out, size):
     "Every case by its name: weights before and after, or the error."
-    cases = {f"{method}, {kind}": (fine_tuned, folder / kind, method, size) for method, kind in TUNED}
+    cases = {f"{method}, {kind}": (fine_tuned, folder / kind, method, size) for method, kind in TRAININGS}
     cases |= {f"{name}, bert": (authors_told, folder / "bert", out, name, size) for name in AUTHOR_LOSSES}
-    cases |= {f"regularized, {kind}": (regularized, folder / kind, out, size) for kind in ("bert", "table")}
+    cases |= {f"regularized, {kind}": (regularize, folder / kind, out, size) for kind in ("bert", "table")}
     cases["scan"] = (answers_told, folder / "cross", out, size)
     if "RANK" in os.environ:
-        cases["apart"] = (apart, "apart")
-    found = {}
-    for name, (work, *given) in cases.items():
+        cases["apart"] = (fail_on_sizes, "apart")
+    outcomes = {}
+    for name, (work, *arguments) in cases.items():
         try:
-            found[name] = work(*given)
+            outcomes[name] = work(*arguments)
         except Exception:
-            found[name] = traceback.format_exc()
-    return found
+            outcomes[name] = traceback.format_exc()
+    return outcomes
 
 
 SCRIPT = """
@@ -193,15 +197,15 @@ def can_meet():
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
         return "this torch has no gloo"
     try:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
+        with socket.socket() as connection:
+            connection.bind(("127.0.0.1", 0))
     except OSError as error:
         return f"no process can listen on this machine ({error})"
     return None
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
+def results(tmp_path_factory):
     "What one process gives, and what each of two does."
     if can_meet():
         pytest.skip(can_meet())
@@ -214,45 +218,45 @@ def both(tmp_path_factory):
     script = folder / "train.py"
     script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-                          timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    process = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+                             timeout=300)
+    assert process.returncode == 0, process.stderr[-3000:]
     two = [torch.load(folder / f"saved{rank}", weights_only=False) for rank in range(2)]
     return everything(folder, folder / "one", 8), *two
 
 
-NAMES = [f"{method}, {kind}" for method, kind in TUNED] + [f"{name}, bert" for name in AUTHOR_LOSSES] + ["scan"]
-REGULARIZED = ["regularized, bert", "regularized, table"]
+NAMES = [f"{method}, {kind}" for method, kind in TRAININGS] + [f"{name}, bert" for name in AUTHOR_LOSSES] + ["scan"]
+REGULARIZATIONS = ["regularized, bert", "regularized, table"]
 
 
 def largest(a, b, keys=None):
     return max(float((a[key].float() - b[key].float()).abs().max()) for key in keys or a)
 
 
-def check_same_steps(both, name, moved_by, tolerance):
+def check_same_steps(results, name, moved_by, tolerance):
     "One process with twice the batch moves, and each of two ends where it does."
-    alone, first, second = (found[name] for found in both)
-    for result in (alone, first, second):
+    single, first, second = (outcomes[name] for outcomes in results)
+    for result in (single, first, second):
         assert not isinstance(result, str), result
-    before, after = alone
-    assert largest(before, after) > moved_by
-    for one in (first, second):
-        assert largest(after, one[1]) < tolerance
+    start, end = single
+    assert largest(start, end) > moved_by
+    for pair in (first, second):
+        assert largest(end, pair[1]) < tolerance
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_two_processes_take_the_steps_of_one_with_twice_the_batch(both, name):
-    check_same_steps(both, name, STEP, TOLERANCE)
+def test_two_processes_take_the_steps_of_one_with_twice_the_batch(results, name):
+    check_same_steps(results, name, STEP, TOLERANCE)
 
 
-@pytest.mark.parametrize("name", REGULARIZED)
-def test_a_regularized_loss_takes_the_steps_of_one_with_twice_the_batch(both, name):
-    check_same_steps(both, name, 1e-3, 1e-6)
+@pytest.mark.parametrize("name", REGULARIZATIONS)
+def test_a_regularized_loss_takes_the_steps_of_one_with_twice_the_batch(results, name):
+    check_same_steps(results, name, 1e-3, 1e-6)
 
 
-def test_batches_of_different_sizes_are_refused(both):
-    for found in both[1:]:
-        assert "processes with batches of 2, 3 rows" in found["apart"]
+def test_batches_of_different_sizes_are_refused(results):
+    for outcomes in results[1:]:
+        assert "processes with batches of 2, 3 rows" in outcomes["apart"]
 
 
 # ---------------------------------------------------------------- what cannot span processes
@@ -272,3 +276,23 @@ def test_the_hinge_is_refused(table, in_two):
     with pytest.raises(ValueError, match="the hinge cannot be trained in 2 processes: .*gather_across_devices=True"):
         Hinge(table)(features, torch.eye(2, dtype=torch.bool))
     LeastSquares(table)(features, torch.ones(2))
+
+
+@pytest.mark.parametrize("visible, taken", [(None, ["0", "1", "0"]), ("5,7", ["5", "7", "5"])])
+def test_each_training_process_gets_a_gpu_of_its_own(monkeypatch, visible, taken):
+    "The count is made up: what a GPU does with it is not tested."
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for number, name in enumerate(taken, 1):
+        monkeypatch.setattr(processes, "current_process", lambda number=number: SimpleNamespace(_identity=(number,)))
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        processes.take_gpu()
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == name
+    assert cores() == 2
+
+
+def test_one_process_trains_on_one_gpu(monkeypatch, tmp_path):
+    "transformers would split its batches over all of them, and take larger ones."
+    monkeypatch.setattr(SentenceTransformerTrainingArguments, "n_gpu", 4)
+    assert training_arguments(tmp_path)._n_gpu == 1

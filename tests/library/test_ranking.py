@@ -14,26 +14,26 @@ CUTOFFS = 1, 3, 10
 
 
 @st.composite
-def questions(draw, most=6, levels=2):
+def questions(draw, largest=6, levels=2):
     """Scores, grades and groups of the candidates of up to three questions, mixed, with many ties.
 
     The first candidate of each question is relevant.
     """
-    sizes = draw(st.lists(st.integers(1, most), min_size=1, max_size=3))
+    sizes = draw(st.lists(st.integers(1, largest), min_size=1, max_size=3))
     groups = np.repeat([f"q{i}" for i in range(len(sizes))], sizes)
     n = len(groups)
     grades = np.array(draw(st.lists(st.integers(1, 4), min_size=n, max_size=n)))
     grades[np.unique(groups, return_index=True)[1]] = draw(st.integers(3, 4))
-    mixed = draw(st.permutations(range(n)))
+    order = draw(st.permutations(range(n)))
     scores = np.array(draw(st.lists(st.integers(0, levels), min_size=n, max_size=n)), float)
-    return scores[mixed], grades[mixed], groups[mixed]
+    return scores[order], grades[order], groups[order]
 
 
-def dcg(ordered, k):
-    return sum(gain / math.log2(1 + place) for place, gain in enumerate(ordered[:k], 1))
+def dcg(gains_in_order, k):
+    return sum(gain / math.log2(1 + place) for place, gain in enumerate(gains_in_order[:k], 1))
 
 
-def walked(relevant, gains):
+def walk(relevant, gains):
     "Every metric by its definition, of one order of one question."
     ranks = [place for place, is_relevant in enumerate(relevant, 1) if is_relevant]
     precisions = [hit / rank for hit, rank in enumerate(ranks, 1)]
@@ -51,26 +51,26 @@ def over_all_orders(scores, relevant, gains):
     ties = [np.flatnonzero(scores == s) for s in sorted(set(scores), reverse=True)]
     orders_of_ties = [itertools.permutations(tie) for tie in ties]
     orders = [np.concatenate(order).astype(int) for order in itertools.product(*orders_of_ties)]
-    values = [walked(relevant[o].tolist(), gains[o].tolist()) for o in orders]
+    values = [walk(relevant[o].tolist(), gains[o].tolist()) for o in orders]
     return {key: np.mean([v[key] for v in values]) for key in values[0]}
 
 
 @pytest.mark.parametrize("size", [1, 1e-3, 2e4])
 def test_a_search_ties_what_float32_cannot_tell_apart(size):
     "Of scores up to 1 the sixth decimal is told, of others the one that is as far from the first digit."
-    asked = torch.tensor([[1., 0]]) * size
+    query = torch.tensor([[1., 0]]) * size
     texts = torch.tensor([[1., 0], [.5, 0], [.5000002, 0], [.500003, 0], [.4999977, 0]])
-    found = corpus_levels(asked, texts, np.zeros(1, int), np.ones(1, int), np.ones(1, int), first=2)
-    assert (found.n_better.tolist(), found.tied.tolist()) == ([2], [2])
-    assert sorted(found.first[0].tolist()) == [0, 3]
+    levels = corpus_levels(query, texts, np.zeros(1, int), np.ones(1, int), np.ones(1, int), first=2)
+    assert (levels.n_better.tolist(), levels.tied.tolist()) == ([2], [2])
+    assert sorted(levels.first[0].tolist()) == [0, 3]
 
 
 def test_a_text_that_is_the_query_is_not_ranked():
     "The first text of a corpus neither; a query that is none of the texts has all of them ranked."
     texts = torch.tensor([[1., 0], [0, 1], [.5, .5]])
-    found = corpus_levels(texts[[0, 0]], texts, np.arange(2), np.array([2, 2]), np.ones(2, int),
-                          np.array([0, -1]), first=1)
-    assert (found.n_better.tolist(), found.first[:, 0].tolist(), found.texts.tolist()) == ([0, 1], [2, 0], [2, 3])
+    levels = corpus_levels(texts[[0, 0]], texts, np.arange(2), np.array([2, 2]), np.ones(2, int),
+                           np.array([0, -1]), first=1)
+    assert (levels.n_better.tolist(), levels.first[:, 0].tolist(), levels.texts.tolist()) == ([0, 1], [2, 0], [2, 3])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e30])

@@ -21,7 +21,7 @@ import pytest
 
 from debias_nb import files
 from debias_nb.settings import EncoderConfig, WorldConfig
-from debias_nb.runs.config import OWN, RunConfig
+from debias_nb.runs.config import OWN_PROFILE, RunConfig
 from debias_nb.runs.settings import CorpusConfig, PairMethod, PairTraining
 from debias_nb.runs import origin, parquet as parquets
 from debias_nb.runs.publish import publish, unfounded
@@ -39,13 +39,13 @@ PLACE = "itvreg/demo.small"
 PACKAGE = str(Path(__file__).parents[2])
 
 
-def finish(config, auc=.5, **own):
+def finish(config, auc=.5, **changes):
     start = origin.Start(time.monotonic() - 90, datetime.now(timezone.utc) - timedelta(seconds=90))
-    where = dict(start=start, data={}, encoder={"name": "minilm"}, device="cpu", dtype="fp32", peak_memory=1, curve=[])
-    return make_record(config, {"quora": {"auc": auc}}, **where | own)
+    fields = dict(start=start, data={}, encoder={"name": "minilm"}, device="cpu", dtype="fp32", peak_memory=1, curve=[])
+    return make_record(config, {"quora": {"auc": auc}}, **fields | changes)
 
 
-def seeded(seed):
+def with_seed(seed):
     return CONFIG.model_copy(update={"seed": seed})
 
 
@@ -58,19 +58,19 @@ def base():
 TIME = "2026-01-31T12:00:00+00:00"
 
 
-def small(i, **own):
+def small(i, **changes):
     "The record of the run with seed i, the same each time."
-    run = seeded(i)
-    whose = {"id": run.id, "seed": i, "config": run.model_dump(mode="json")}
-    fixed = {"started": TIME, "finished": TIME, "environment": {"commit": None, "dirty": None}, "extra": {"ü": i}}
-    return base() | whose | fixed | own
+    run = with_seed(i)
+    names = {"id": run.id, "seed": i, "config": run.model_dump(mode="json")}
+    constants = {"started": TIME, "finished": TIME, "environment": {"commit": None, "dirty": None}, "extra": {"ü": i}}
+    return base() | names | constants | changes
 
 
 def seeds_in(store):
     "Of the records of a folder in which all is well."
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return sorted(one["seed"] for one in store.all())
+        return sorted(record["seed"] for record in store.all())
 
 
 @pytest.fixture
@@ -124,18 +124,18 @@ def test_a_run_is_claimed_by_one_process_at_a_time(store):
 def die_at(step): # how many lines of `write_whole` are executed before
     left = [step]
 
-    def inside(frame, event, arg):
+    def trace(frame, event, arg):
         left[0] -= event == "line"
         if left[0] < 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return inside
+        return trace
 
-    sys.settrace(lambda frame, event, arg: inside if frame.f_code is files.write_whole.__code__ else None)
+    sys.settrace(lambda frame, event, arg: trace if frame.f_code is files.write_whole.__code__ else None)
 
 
 @pytest.mark.parametrize("old", [None, .25], ids=["a first record", "a newer record"])
 def test_a_writer_killed_at_any_step_leaves_the_old_record_or_the_new_one(store, old):
-    found = []
+    values = []
     code = -signal.SIGKILL
     while code:
         if old is None:
@@ -144,15 +144,15 @@ def test_a_writer_killed_at_any_step_leaves_the_old_record_or_the_new_one(store,
             store.append(metric(old))
         pid = os.fork()
         if pid == 0:
-            die_at(len(found))
+            die_at(len(values))
             store.append(metric(.75))
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         assert code in (0, -signal.SIGKILL)
-        found += [next((one["metrics"]["quora"]["auc"] for one in store.all()), None)]
-    count = found.count(old)
-    assert found == [old] * count + [.75] * (len(found) - count), "from some step on the new one"
-    assert 5 < count < len(found)
+        values += [next((record["metrics"]["quora"]["auc"] for record in store.all()), None)]
+    count = values.count(old)
+    assert values == [old] * count + [.75] * (len(values) - count), "from some step on the new one"
+    assert 5 < count < len(values)
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
@@ -161,7 +161,7 @@ def test_a_full_disk_leaves_what_was_there(store, monkeypatch, error):
         store.append(small(seed))
     store.publish(PLACE)
     store.append(small(1, curve=[1.]))
-    before = {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()}
+    files = {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()}
 
     def fails(fd):
         raise OSError(error, os.strerror(error))
@@ -170,14 +170,14 @@ def test_a_full_disk_leaves_what_was_there(store, monkeypatch, error):
     for write in (partial(store.append, small(1)), partial(store.append, small(2)), partial(store.publish, PLACE)):
         with pytest.raises(RecordError, match=f"demo.small.* could not be written: {os.strerror(error)}"):
             write()
-    assert {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()} == files
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").touch()
     store = Store(tmp_path / "file")
     with store.claimed("a run") as mine:
-        assert mine and store.find(seeded(0)) is None
+        assert mine and store.find(with_seed(0)) is None
     with pytest.raises(RecordError, match="file/itvreg/demo.small/.*json could not be written: Not a directory"):
         store.append(small(0))
 
@@ -233,18 +233,18 @@ def test_an_odd_file_is_named_and_stays_and_the_others_are_read(store, bad, says
         store.append(small(seed))
     path = store.file(small(3))
     path.write_bytes(bad)
-    with pytest.warns(UserWarning) as said:
-        assert store.all() == [small(1)] and store.find(seeded(3)) is None
+    with pytest.warns(UserWarning) as log:
+        assert store.all() == [small(1)] and store.find(with_seed(3)) is None
         rows, left_out = store.publish(PLACE)
-    assert str(said[0].message).startswith(f"{path} is left out: {says}"), str(said[0].message)
+    assert str(log[0].message).startswith(f"{path} is left out: {says}"), str(log[0].message)
     assert rows == 1 and left_out[0].startswith(f"{path} is left out, and stays: {says}")
     assert path.read_bytes() == bad
 
 
-def trial(**own):
+def trial(**changes):
     "The record of a trial of `compare`."
-    run = seeded(3).model_copy(update={"profile": OWN})
-    return small(3) | {"id": run.id, "config": run.model_dump(mode="json")} | own
+    run = with_seed(3).model_copy(update={"profile": OWN_PROFILE})
+    return small(3) | {"id": run.id, "config": run.model_dump(mode="json")} | changes
 
 
 @pytest.mark.parametrize("change", [
@@ -254,10 +254,10 @@ def test_a_trial_that_was_changed_is_left_out_whatever_its_numbers(store, change
     "Also where its checksum was taken off."
     path = store.file(store.append(trial()))
     assert store.all() == [trial()]
-    stored = json.loads(path.read_text())
-    without = {name: value for name, value in stored.items() if name != "checksum"}
-    for changed in (stored | change, without | change):
-        path.write_bytes(text(changed))
+    content = json.loads(path.read_text())
+    no_checksum = {name: value for name, value in content.items() if name != "checksum"}
+    for variant in (content | change, no_checksum | change):
+        path.write_bytes(text(variant))
         with pytest.warns(UserWarning, match="changed since it was written"):
             assert store.all() == []
 
@@ -275,10 +275,10 @@ def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
     os.mkfifo(store.folder / "itvreg/other.small.parquet")
     code = "import sys\nfrom debias_nb.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered_files()\n" \
         "print(len(store.all()), *store.publish('itvreg/demo.small')[1])"
-    done = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
-    assert done.stdout.startswith("1 ") and done.stdout.endswith("is left out, and stays: a file is "
-                                                                 "expected\n"), done.stderr
-    assert "other.small.parquet is left out: a file is expected" in done.stderr
+    process = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
+    assert process.stdout.startswith("1 ") and process.stdout.endswith("is left out, and stays: a file is "
+                                                                       "expected\n"), process.stderr
+    assert "other.small.parquet is left out: a file is expected" in process.stderr
 
 
 @pytest.mark.parametrize("field, changes", {
@@ -305,22 +305,22 @@ def test_a_run_is_made_once_and_made_again_when_it_is_asked_for(store):
         calls.append(config.seed)
         return finish(config, config.seed / 10)
 
-    first = [run_or_load(seeded(s), train, store) for s in range(3)]
-    assert [run_or_load(seeded(s), train, store) for s in range(3)] == first
+    first = [run_or_load(with_seed(s), train, store) for s in range(3)]
+    assert [run_or_load(with_seed(s), train, store) for s in range(3)] == first
     assert calls == [0, 1, 2]
-    other = CONFIG.model_copy(update={"experiment": "other"})
-    run_or_load(other, train, store)
-    assert store.find(other)["config"]["experiment"] == "other" and len(store.places()) == 2
-    run_or_load(seeded(1), lambda config: finish(config, .75), store, fresh=True)
-    assert store.find(seeded(1))["metrics"] == {"quora": {"auc": .75}}
+    other_config = CONFIG.model_copy(update={"experiment": "other"})
+    run_or_load(other_config, train, store)
+    assert store.find(other_config)["config"]["experiment"] == "other" and len(store.places()) == 2
+    run_or_load(with_seed(1), lambda config: finish(config, .75), store, fresh=True)
+    assert store.find(with_seed(1))["metrics"] == {"quora": {"auc": .75}}
 
-    def interrupted(config):
+    def interrupt(config):
         raise KeyboardInterrupt
 
     def diverges(config):
         raise TrainingFailed(3, "the loss is nan")
 
-    for train, error in ((interrupted, KeyboardInterrupt), (diverges, TrainingFailed),
+    for train, error in ((interrupt, KeyboardInterrupt), (diverges, TrainingFailed),
                          (partial(finish, auc=math.nan), TrainingFailed)):
         with pytest.raises(error):
             run_or_load(CONFIG, train, store, fresh=True)
@@ -333,8 +333,8 @@ def test_a_run_is_made_once_and_made_again_when_it_is_asked_for(store):
 def test_the_newest_finished_record_counts_and_a_failure_where_none_finished():
     for stati, newest in (("finished finished failed", 1), ("failed finished", 1), ("finished failed failed", 0),
                           ("failed failed", 1)):
-        found = [{"id": "a", "status": status, "n": n} for n, status in enumerate(stati.split())]
-        assert latest(found) == {"a": found[newest]}, stati
+        records = [{"id": "a", "status": status, "n": n} for n, status in enumerate(stati.split())]
+        assert latest(records) == {"a": records[newest]}, stati
 
 
 def test_a_record_has_the_whole_configuration_its_time_all_digits_of_metrics_and_five_of_replicates():
@@ -374,62 +374,63 @@ def parquet(store):
 
 
 def test_what_is_published_is_the_same_to_the_last_digit_and_records_are_added_to_it(store, parquet):
-    first, further = in_world(0), in_world(3)
-    failed = failed_record(seeded(9), origin.Start(), "the loss is nan\nin two lines", 3)
+    first, second = in_world(0), in_world(3)
+    failure = failed_record(with_seed(9), origin.Start(), "the loss is nan\nin two lines", 3)
     newer = small(1, metrics={"quora": {"auc": .75}})
     assert list(parquet.parent.iterdir()) == [parquet]
-    for record in (first, further, failed, newer, small(2)):
+    for record in (first, second, failure, newer, small(2)):
         store.append(record)
-    assert store.find(seeded(1)) == newer, "before it is published, too"
+    assert store.find(with_seed(1)) == newer, "before it is published, too"
     assert store.publish(PLACE) == (6, [])
-    found = {record["id"]: record for record in store.all()}
-    assert store.find(seeded(1)) == newer
-    assert found[small(0)["id"]] == small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}})
-    assert found[first["id"]] == first and found[failed["id"]] == failed and found[small(2)["id"]] == small(2)
-    assert found[further["id"]] == further | {"replicates": {}, "extra": {"training": {}}}
+    records = {record["id"]: record for record in store.all()}
+    assert store.find(with_seed(1)) == newer
+    assert records[small(0)["id"]] == small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}})
+    assert records[first["id"]] == first and records[failure["id"]] == failure and records[small(2)["id"]] == small(2)
+    assert records[second["id"]] == second | {"replicates": {}, "extra": {"training": {}}}
 
 
 def test_an_experiment_may_publish_the_first_resamples_of_each_test_alone(store):
-    drawn = {"quora": {"auc": [.3, .1, .2]}, "news": {"auc": [.4]}}
-    store.append(small(3, replicates=drawn))
+    resamples = {"quora": {"auc": [.3, .1, .2]}, "news": {"auc": [.4]}}
+    store.append(small(3, replicates=resamples))
     for _ in range(2): # again, the same
         store.publish(PLACE, resamples=2)
-        kept = store.find(seeded(3))
-        assert kept["replicates"] == {"quora": {"auc": [.3, .1]}, "news": {"auc": [.4]}}
-        assert kept | {"replicates": drawn} == small(3, replicates=drawn), "all else is as it was"
+        record = store.find(with_seed(3))
+        assert record["replicates"] == {"quora": {"auc": [.3, .1]}, "news": {"auc": [.4]}}
+        assert record | {"replicates": resamples} == small(3, replicates=resamples), "all else is as it was"
         store.append(small(4))
 
 
 def test_a_record_that_is_written_while_it_is_published_stays(store, parquet, monkeypatch):
     newer = small(1, metrics={"quora": {"auc": .75}})
 
-    def write_published(*given):
-        parquets.write_published(*given)
+    def write_published(*arguments):
+        parquets.write_published(*arguments)
         store.append(newer)
 
     store.append(small(1))
     monkeypatch.setattr("debias_nb.runs.records.write_published", write_published)
     store.publish(PLACE)
-    assert store.find(seeded(1)) == newer
+    assert store.find(with_seed(1)) == newer
 
 
 def test_a_flipped_bit_never_reads_as_other_or_fewer_records(store, parquet):
     good = parquet.read_bytes()
-    whole = store.all()
+    originals = store.all()
     draw = random.Random(0)
-    refused = 0
+    refusals = 0
     for _ in range(400):
         place = draw.randrange(len(good))
         parquet.write_bytes(good[:place] + bytes([good[place] ^ 1 << draw.randrange(8)]) + good[place + 1:])
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as log:
             warnings.simplefilter("always")
-            found = store.records(PLACE)
-        if found != whole:
-            refused += 1
-            assert all(record in whole for record in found) and str(said[0].message).startswith(f"{parquet}"), place
+            records = store.records(PLACE)
+        if records != originals:
+            refusals += 1
+            assert all(record in originals for record in records), place
+            assert str(log[0].message).startswith(f"{parquet}"), place
             with pytest.raises(RecordError, match="nothing is added"):
                 store.publish(PLACE)
-    assert refused > 50
+    assert refusals > 50
 
 
 def rewritten(path, name, change):
@@ -455,25 +456,25 @@ def rewritten(path, name, change):
 def test_a_row_that_is_no_record_is_named_and_nothing_is_added_to_its_file(store, parquet, column, value, says):
     first = store.all()[0]
     rewritten(parquet, column, lambda n, old: value if n == 2 else old)
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(UserWarning) as log:
         assert [record for record in store.all() if record != first] == []
-    assert f": row 2 is left out: {says}" in str(said[-1].message), str(said[-1].message)
+    assert f": row 2 is left out: {says}" in str(log[-1].message), str(log[-1].message)
     with pytest.raises(RecordError, match="nothing is added"):
         store.publish(PLACE)
 
 
 def test_a_file_of_another_schema_program_or_name_is_named(store, parquet):
     table = pq.read_table(parquet)
-    about = table.schema.metadata
-    for changed, says in (
+    metadata = table.schema.metadata
+    for variant, says in (
         (table.drop_columns(["curve"]), "another schema: curve"),
         (table.replace_schema_metadata({}), "another program, or another version"),
-        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 2}'}),
+        (table.replace_schema_metadata({**metadata, b"debias-nb": b'{"schema": 2}'}),
          "another program, or another version"),
-        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 12}'}),
+        (table.replace_schema_metadata({**metadata, b"debias-nb": b'{"schema": 12}'}),
          "another program, or another version"),
     ):
-        pq.write_table(changed, parquet)
+        pq.write_table(variant, parquet)
         with pytest.warns(UserWarning, match=f"demo.small.parquet is left out: {says}"):
             assert store.all() == []
     pq.write_table(table.replace_schema_metadata({"debias-nb": '{"schema": 1, "rows": 2, "columns": {}}'}), parquet)
@@ -491,25 +492,25 @@ def clone(tmp_path):
     of the run, and a newer one that names it, too."""
     config = tmp_path / "experiments/itvreg/demo.small.yaml"
     config.parent.mkdir(parents=True)
-    one = CONFIG.model_dump(mode="json", exclude_defaults=True)
-    block = {"encoders": ["minilm"], "corpora": [one["corpus"]], "methods": ["ERM"], "seeds": [0],
+    settings = CONFIG.model_dump(mode="json", exclude_defaults=True)
+    block = {"encoders": ["minilm"], "corpora": [settings["corpus"]], "methods": ["ERM"], "seeds": [0],
              "evaluate": ["quora"]}
-    said = {"paper": "itvreg", "experiment": "demo", "profile": "small", "title": "A demonstration", "scale": "made up",
-            "encoders": [one["encoder"]], "methods": [one["method"]], "blocks": [block | {"training": one["training"]}]}
+    content = {"paper": "itvreg", "experiment": "demo", "profile": "small", "title": "A demonstration",
+               "scale": "made up", "encoders": [settings["encoder"]], "methods": [settings["method"]]}
     for seeds in ([1], [0], [0, 2]):
         block["seeds"] = seeds
-        said["blocks"] = [block | {"training": one["training"]}]
-        config.write_text(json.dumps(said))
+        content["blocks"] = [block | {"training": settings["training"]}]
+        config.write_text(json.dumps(content))
         commit(tmp_path)
-    before, of_run, newer = reversed(origin.history(tmp_path))
+    earlier, of_run, newer = reversed(origin.history(tmp_path))
     store = Store(tmp_path / "experiments")
     store.append(finish(CONFIG) | {"environment": {"commit": of_run, "dirty": False}})
     store.publish(PLACE)
-    return tmp_path, before, newer
+    return tmp_path, earlier, newer
 
 
 def found_in(root):
-    return [told.removeprefix(f"{root}/experiments/") for told in unfounded(root, origin.history(root))]
+    return [message.removeprefix(f"{root}/experiments/") for message in unfounded(root, origin.history(root))]
 
 
 PARQUET = "itvreg/demo.small.parquet"
@@ -520,9 +521,9 @@ def test_a_published_file_that_anything_but_publishing_changes_is_named(clone):
     path = root / "experiments" / PARQUET
     assert found_in(root) == []
     rewritten(path, "metrics", lambda n, old: old.replace("0.5", "0.51"))
-    altered = [f"{PARQUET}: not the file that was published, whose hash stands in sha256.txt"]
-    assert found_in(root) == altered and unfounded(root, origin.history(root), "arr") == []
-    with pytest.raises(RecordError, match=f"nothing is published\n.*{altered[0]}"):
+    messages = [f"{PARQUET}: not the file that was published, whose hash stands in sha256.txt"]
+    assert found_in(root) == messages and unfounded(root, origin.history(root), "arr") == []
+    with pytest.raises(RecordError, match=f"nothing is published\n.*{messages[0]}"):
         publish("itvreg/demo", "small", root)
     path.rename(path.with_name("other.small.parquet"))
     assert len(found_in(root)) == 3, "one that is gone, one that is new, and what is in it was never named"
@@ -532,44 +533,45 @@ def test_records_of_a_machine_are_added_where_none_says_otherwise(clone, monkeyp
     root, _, _ = clone
     mine = Store(root / "_runs")
     monkeypatch.setattr("debias_nb.runs.publish.own_store", lambda: mine)
-    there, = Store(root / "experiments").all()
-    other = there | {"metrics": {"quora": {"auc": .75}}}
-    mine.append(there)
-    assert publish("itvreg/demo", "small", root) == ([], [there["id"]])
-    mine.append(other)
+    record, = Store(root / "experiments").all()
+    variant = record | {"metrics": {"quora": {"auc": .75}}}
+    mine.append(record)
+    assert publish("itvreg/demo", "small", root) == ([], [record["id"]])
+    mine.append(variant)
     with pytest.raises(RecordError, match="another record is there; --replace takes this one"):
         publish("itvreg/demo", "small", root)
-    assert publish("itvreg/demo", "small", root, replace=True) == ([there["id"]], [])
-    assert Store(root / "experiments").find(CONFIG) == other
-    mine.append(there | {"environment": {"commit": "b" * 40, "dirty": False}, "metrics": {"quora": {"auc": .8}}})
+    assert publish("itvreg/demo", "small", root, replace=True) == ([record["id"]], [])
+    assert Store(root / "experiments").find(CONFIG) == variant
+    mine.append(record | {"environment": {"commit": "b" * 40, "dirty": False}, "metrics": {"quora": {"auc": .8}}})
     with pytest.raises(RecordError, match="its records name the commit bbbbbbbb"):
         publish("itvreg/demo", "small", root, replace=True)
 
 
 def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_fit(clone):
-    root, before, newer = clone
+    root, earlier, newer = clone
     path = root / "experiments" / PARQUET
     good = path.read_bytes()
     tale = origin.history(root) | {newer: origin.history(root)[newer] + 3600}
 
-    def found(column, change):
+    def messages(column, change):
         path.write_bytes(good)
         rewritten(path, column, lambda n, old: change(old))
         digest = files.sha256_file(path)
         (root / "experiments/sha256.txt").write_text(f"{digest}  {PARQUET}\n")
-        return [told.partition(".parquet: ")[2] for told in unfounded(root, tale)]
+        return [message.partition(".parquet: ")[2] for message in unfounded(root, tale)]
 
-    def of(commit, dirty=False):
+    def state(commit, dirty=False):
         return lambda old: json.dumps({"commit": commit, "dirty": dirty})
 
-    assert found("environment", str) == []
-    assert found("environment", of(before)) == [
-        f"1 records are of runs that the configuration did not name at their commit, {before[:8]}"]
-    assert found("environment", of(newer)) == [f"1 records ended before their commit, {newer[:8]}, was made"]
-    assert found("environment", of("b" * 40)) == ["1 records name the commit bbbbbbbb, which is not in this history"]
-    assert found("environment", of(newer, True)) == ["1 records were made with changes that stand in no commit"]
-    assert "ended before their commit" in found("started", lambda old: old.replace("202", "201"))[0]
-    assert "'yesterday', which is no time" in found("started", lambda old: "yesterday")[0]
+    assert messages("environment", str) == []
+    assert messages("environment", state(earlier)) == [
+        f"1 records are of runs that the configuration did not name at their commit, {earlier[:8]}"]
+    assert messages("environment", state(newer)) == [f"1 records ended before their commit, {newer[:8]}, was made"]
+    assert messages("environment", state("b" * 40)) == [
+        "1 records name the commit bbbbbbbb, which is not in this history"]
+    assert messages("environment", state(newer, True)) == ["1 records were made with changes that stand in no commit"]
+    assert "ended before their commit" in messages("started", lambda old: old.replace("202", "201"))[0]
+    assert "'yesterday', which is no time" in messages("started", lambda old: "yesterday")[0]
 
 
 def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch):
@@ -583,8 +585,8 @@ def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch
     start = origin.Start()
     with pytest.raises(TrainingFailed):
         run_or_load(CONFIG, stops, store)
-    [failed] = store.all()
-    for record in (failed, finish(CONFIG, start=start)):
+    [failure] = store.all()
+    for record in (failure, finish(CONFIG, start=start)):
         assert {name: record["environment"][name] for name in began} == began
         assert abs(datetime.fromisoformat(record["started"]) - start.time) < timedelta(seconds=60)
 
@@ -599,8 +601,8 @@ def commit(folder):
 
 
 def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatch):
-    nothing = {"commit": None, "dirty": None}
-    assert origin.git_state(tmp_path) == nothing and origin.history(tmp_path) is None
+    no_state = {"commit": None, "dirty": None}
+    assert origin.git_state(tmp_path) == no_state and origin.history(tmp_path) is None
     code = ["debias_nb/a.py", "experiments/a.yaml", "experiments/printed/a.yaml", "requirements/cpu.lock",
             "pyproject.toml"]
     names = [*code, "nbs/papers/a.ipynb", "README.md"]
@@ -611,7 +613,7 @@ def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatc
     clean = origin.git_state(tmp_path)
     assert set(origin.history(tmp_path)) == {clean["commit"]} and clean["dirty"] is False
     assert origin.git_state(
-        tmp_path / "nbs") == nothing, "a repository that merely surrounds the project says nothing of it"
+        tmp_path / "nbs") == no_state, "a repository that merely surrounds the project says nothing of it"
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nbs"))
     assert origin.git_state(tmp_path) == clean, "inside a hook"
     dirty = []

@@ -1,6 +1,7 @@
 "Regularizers for any loss of sentence-transformers: one pass, honest draws, nothing silent."
 import copy
 import inspect
+import pickle
 import random
 import re
 import warnings
@@ -18,9 +19,9 @@ from torch.optim import optimizer as optimizers
 from transformers import trainer as trainers
 
 import made
-from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE, WordDropout
+from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout
 from debias_nb import wise_ft
-from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
+from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode_rows, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines
 from debias_nb.losses.gradient_shares import gradient_shares
@@ -29,7 +30,7 @@ from debias_nb.trainer import training_arguments
 
 PAIR = ("anchor", "positive")
 TRIPLET = ("anchor", "positive", "negative")
-SCORED = ("anchor", "positive", "score")
+SCORED_PAIR = ("anchor", "positive", "score")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def rows(columns, n=16, seed=0):
 
 
 _dice = random.Random(7)
-OTHERS = [text(_dice) for _ in range(11)]
+OTHER_TEXTS = [text(_dice) for _ in range(11)]
 
 
 def batch_of(model, columns, n=6):
@@ -84,24 +85,24 @@ def without_dropout(model):
     return model
 
 
-def moved(model, by=.05):
+def move(model, step=.05):
     "The encoder elsewhere than its base, so that no term is 0."
     torch.manual_seed(1)
     with torch.no_grad():
         for weights in model.parameters():
-            weights.add_(by * torch.randn_like(weights))
+            weights.add_(step * torch.randn_like(weights))
     return model
 
 
 def trainer_of(model, loss, data, folder, **changes):
     settings = dict(per_device_train_batch_size=8, learning_rate=1e-2, max_steps=4, seed=3, use_cpu=True)
     args = training_arguments(folder, **settings | changes)
-    evaluated = changes.get("eval_strategy", "no") != "no"
+    has_evaluation = changes.get("eval_strategy", "no") != "no"
     return SentenceTransformerTrainer(
-        model=model, args=args, train_dataset=data, eval_dataset=data if evaluated else None, loss=loss)
+        model=model, args=args, train_dataset=data, eval_dataset=data if has_evaluation else None, loss=loss)
 
 
-def trained(model, loss, data, folder, **changes):
+def train(model, loss, data, folder, **changes):
     trainer = trainer_of(model, loss, data, folder, **changes)
     trainer.train()
     return trainer
@@ -124,7 +125,7 @@ def layers(model):
     return losses.AdaptiveLayerLoss(model, mnrl(model))
 
 
-def cached(model):
+def cached_mnrl(model):
     return losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=4)
 
 
@@ -135,33 +136,33 @@ def matryoshka(model):
 SHARING = [
     ("bert", mnrl, PAIR),
     ("bert", mnrl, TRIPLET),
-    ("bert", losses.CoSENTLoss, SCORED),
+    ("bert", losses.CoSENTLoss, SCORED_PAIR),
     ("bert", matryoshka, TRIPLET),
     ("bert", layers, PAIR),
     ("table", mnrl, TRIPLET),
     ("table", matryoshka, PAIR),
-    ("table", losses.CosineSimilarityLoss, SCORED),
+    ("table", losses.CosineSimilarityLoss, SCORED_PAIR),
 ]
 
 
 @contextmanager
-def counted(model):
+def count_texts(model):
     "How many texts the first module of an encoder is given."
-    given = []
+    counts = []
 
     def count(module, inputs):
         features = inputs[0]
-        given.append(len(features["offsets"] if "offsets" in features else features["input_ids"]))
+        counts.append(len(features["offsets"] if "offsets" in features else features["input_ids"]))
 
     handle = model[0].register_forward_pre_hook(count)
-    yield given
+    yield counts
     handle.remove()
 
 
-def stepped(encoder, by=None):
+def moved_copy(encoder, step=None):
     "An encoder that was trained, so that no term is 0: a table needs longer steps to move as far."
-    by = by or (.5 if encoder[0].__class__.__name__ == "StaticEmbedding" else .05)
-    return moved(copy.deepcopy(encoder), by)
+    step = step or (.5 if encoder[0].__class__.__name__ == "StaticEmbedding" else .05)
+    return move(copy.deepcopy(encoder), step)
 
 
 def outreg_apart(model, base, texts):
@@ -173,29 +174,29 @@ def outreg_apart(model, base, texts):
 @pytest.mark.parametrize("name, make, columns", SHARING)
 def test_a_batch_is_embedded_once_and_its_terms_are_those_of_separate_passes(encoders, name, make, columns):
     base = encoders[name]
-    model = stepped(base)
-    with counted(model) as alone:
+    model = moved_copy(base)
+    with count_texts(model) as plain_counts:
         plain = make(model)(*batch_of(model, columns))
     loss = Regularized(model, make(model), [OutReg(.5, columns="all"), ITVReg(2., columns=1)], base=base)
     np.random.seed(0)
     terms = loss(*batch_of(model, columns)) # the first batch leaves a few texts to compare with later
-    with counted(model) as together:
+    with count_texts(model) as counts:
         loss(*batch_of(model, columns))
-    assert sum(together) == sum(alone) + 6, "what is changed, besides"
+    assert sum(counts) == sum(plain_counts) + 6, "what is changed, besides"
     assert "forward" not in vars(model) or "noting" not in repr(model.forward)
     texts = [rows(columns, 6)[column] for column in columns if column != "score"]
     np.random.seed(0)
     second = tokenize(model, texts[1])
-    other, weight = Draws().intervention(model, second, .5, "mask")
-    importance, at_base = (cosines(embed(encoder, second), embed(encoder, other)) for encoder in (model, base))
+    intervened, weight = Draws().intervention(model, second, .5, "mask")
+    importance, at_base = (cosines(embed(encoder, second), embed(encoder, intervened)) for encoder in (model, base))
     assert torch.isclose(terms["base"], plain, atol=1e-5)
-    apart = torch.stack([outreg_apart(model, base, part) for part in texts]).mean()
-    assert torch.isclose(terms["outreg"], .5 * apart, atol=1e-5) and terms["outreg"] > 1e-3
+    single_passes = torch.stack([outreg_apart(model, base, part) for part in texts]).mean()
+    assert torch.isclose(terms["outreg"], .5 * single_passes, atol=1e-5) and terms["outreg"] > 1e-3
     change = ((importance - at_base) ** 2)[weight > 0].mean()
     assert torch.isclose(terms["itvreg"], 2 * change, atol=1e-5) and terms["itvreg"] > 1e-5
 
 
-class Own(torch.nn.Module):
+class OwnLoss(torch.nn.Module):
     "A loss of one's own: a function of the model, and of the columns and labels of a batch."
     def __init__(self, model, work, inner=None):
         super().__init__()
@@ -210,9 +211,9 @@ class Own(torch.nn.Module):
 def of_copies(order):
     "Embeds copies of the columns in some order."
     def work(model, features):
-        found = {place: model(dict(features[place]))["sentence_embedding"] for place in order}
-        return 1 - cosines(found[0], found[1]).mean()
-    return lambda model: Own(model, work)
+        embeddings = {place: model(dict(features[place]))["sentence_embedding"] for place in order}
+        return 1 - cosines(embeddings[0], embeddings[1]).mean()
+    return lambda model: OwnLoss(model, work)
 
 
 def in_one_pass(model):
@@ -222,7 +223,7 @@ def in_one_pass(model):
         left, right = embed_columns(model, features, separate_first=False)[:2]
         return 1 - cosines(left, right).mean()
 
-    return Own(model, distance)
+    return OwnLoss(model, distance)
 
 
 def of_other_texts(model, features):
@@ -243,33 +244,33 @@ def with_a_teacher(model, features):
     ids=["copies", "copies from the last on", "one pass"])
 def test_columns_are_told_by_their_texts(encoders, name, make):
     base = encoders[name]
-    model = stepped(base)
+    model = moved_copy(base)
     for column in range(3):
         loss = Regularized(model, make(model), [OutReg(1., columns=column)], base=base)
         term = loss(*batch_of(model, TRIPLET))["outreg"]
-        apart = outreg_apart(model, base, rows(TRIPLET, 6)[TRIPLET[column]])
-        assert torch.isclose(term, apart, atol=1e-5) and term > 1e-3
+        single_pass = outreg_apart(model, base, rows(TRIPLET, 6)[TRIPLET[column]])
+        assert torch.isclose(term, single_pass, atol=1e-5) and term > 1e-3
 
 
 def test_other_texts_and_texts_that_only_begin_alike_are_no_column(bert):
-    loss = Regularized(bert, Own(bert, of_other_texts), [OutReg(1., columns=1)])
-    with pytest.raises(RuntimeError, match="Own .* column 1"):
+    loss = Regularized(bert, OwnLoss(bert, of_other_texts), [OutReg(1., columns=1)])
+    with pytest.raises(RuntimeError, match="OwnLoss .* column 1"):
         loss(*batch_of(bert, PAIR))
     short = {"input_ids": torch.tensor([[7, 8], [9, 0]]), "attention_mask": torch.tensor([[1, 1], [1, 0]])}
     longer = {"input_ids": torch.tensor([[7, 8, 5], [9, 0, 0]]), "attention_mask": torch.tensor([[1, 1, 1], [1, 0, 0]])}
-    padded = longer | {"attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]])}
+    with_padding = longer | {"attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]])}
     assert not embeddings_by_column([(longer, torch.eye(2))], [short], 2)
-    assert embeddings_by_column([(padded, torch.eye(2))], [short], 2)[0] is not None
+    assert embeddings_by_column([(with_padding, torch.eye(2))], [short], 2)[0] is not None
 
 
 def test_a_pass_without_gradient_is_not_shared(bert):
     base = copy.deepcopy(bert)
-    loss = Regularized(moved(bert), Own(bert, with_a_teacher), [OutReg(1.)], base=base)
+    loss = Regularized(move(bert), OwnLoss(bert, with_a_teacher), [OutReg(1.)], base=base)
     features, _ = batch_of(bert, PAIR)
     assert loss(features)["outreg"].requires_grad
     with torch.no_grad():
         assert loss(batch_of(bert, PAIR)[0])["outreg"] > 1e-3, "in an evaluation no pass has a gradient"
-    frozen = Regularized(bert.requires_grad_(False), Own(bert, with_a_teacher), [OutReg(1.)], base=base)
+    frozen = Regularized(bert.requires_grad_(False), OwnLoss(bert, with_a_teacher), [OutReg(1.)], base=base)
     assert frozen(batch_of(bert, PAIR)[0])["outreg"] > 1e-3, "and none of an encoder that is not trained"
 
 
@@ -285,7 +286,7 @@ def test_labels_that_are_no_numbers_are_refused(bert, wrong):
 
 def test_losses_of_texts_with_classes_keep_the_model_under_another_name(encoders):
     base = encoders["bert"]
-    model = stepped(base)
+    model = moved_copy(base)
     labels = torch.tensor([0, 1, 0, 1, 2, 2])
     kind = losses.BatchHardTripletLoss
     terms = Regularized(model, kind(model), [OutReg(.5)], base=base)(batch_of(model, ["anchor"])[0], labels)
@@ -296,40 +297,40 @@ def test_losses_of_texts_with_classes_keep_the_model_under_another_name(encoders
 @pytest.mark.parametrize("regularizers",
                          [[OutReg(3.)], [ITVReg(30.), MaskReg(3., columns=(0, 1))], [ITVReg(9., rows=.5)]])
 @pytest.mark.parametrize("make", [
-    cached, lambda model: losses.MatryoshkaLoss(model, cached(model), [16, 8]),
-    lambda model: Own(model, None, cached(model))],
+    cached_mnrl, lambda model: losses.MatryoshkaLoss(model, cached_mnrl(model), [16, 8]),
+    lambda model: OwnLoss(model, None, cached_mnrl(model))],
     ids=["cache", "within Matryoshka", "within one's own"])
 def test_gradient_cache_gives_the_gradient_of_one_pass_in_mini_batches(encoders, regularizers, make):
     gradients = []
     base = encoders["bert"]
     for build in (matryoshka if make(base).__class__ is losses.MatryoshkaLoss else mnrl, make):
-        model = stepped(base)
+        model = moved_copy(base)
         loss = Regularized(model, build(model), regularizers, base=base)
         loss.watch = None
         np.random.seed(5)
-        with counted(model) as given:
+        with count_texts(model) as counts:
             torch.stack(list(loss(*batch_of(model, PAIR, 10)).values())).sum().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
-    assert max(given) == 4, "no more activations are kept than those of a mini-batch"
+    assert max(counts) == 4, "no more activations are kept than those of a mini-batch"
     assert gradients[0].norm() > .01
     assert torch.allclose(*gradients, atol=1e-4 * float(gradients[0].abs().max()))
 
 
 @pytest.mark.parametrize("name, make, columns", [
     ("bert", mnrl, PAIR),
-    ("bert", cached, PAIR),
+    ("bert", cached_mnrl, PAIR),
     ("bert", matryoshka, TRIPLET),
-    ("bert", losses.CoSENTLoss, SCORED),
+    ("bert", losses.CoSENTLoss, SCORED_PAIR),
     ("table", mnrl, TRIPLET),
 ])
 def test_a_regularizer_of_no_weight_is_plain_fine_tuning(encoders, name, make, columns, tmp_path):
     "Dropout included: to the last bit."
     plain = copy.deepcopy(encoders[name])
-    other = copy.deepcopy(encoders[name])
-    trained(plain, make(plain), rows(columns), tmp_path)
-    regularizers = [OutReg(0.), L2SP(0.), ITVReg(0., rows=.5), SimCSE(0.), ITVReg(0., texts=OTHERS)]
-    trained(other, Regularized(other, make(other), regularizers), rows(columns), tmp_path)
-    assert furthest(plain, other) == 0 < furthest(plain, encoders[name])
+    copied_model = copy.deepcopy(encoders[name])
+    train(plain, make(plain), rows(columns), tmp_path)
+    regularizers = [OutReg(0.), L2SP(0.), ITVReg(0., rows=.5), SimCSE(0.), ITVReg(0., texts=OTHER_TEXTS)]
+    train(copied_model, Regularized(copied_model, make(copied_model), regularizers), rows(columns), tmp_path)
+    assert furthest(plain, copied_model) == 0 < furthest(plain, encoders[name])
 
 
 # ---------------------------------------------------------------- draws
@@ -337,24 +338,24 @@ def test_a_regularizer_of_no_weight_is_plain_fine_tuning(encoders, name, make, c
 
 def changed_texts(monkeypatch):
     "What the student is given for X', in each step."
-    seen = []
+    token_log = []
     encode = View.encode
 
-    def noted(self, tokens):
-        seen.append(tokens)
+    def record(self, tokens):
+        token_log.append(tokens)
         return encode(self, tokens)
 
-    monkeypatch.setattr(View, "encode", noted)
-    return seen
+    monkeypatch.setattr(View, "encode", record)
+    return token_log
 
 
 def test_every_step_draws_and_a_repeated_run_repeats(encoders, monkeypatch, tmp_path):
-    seen = changed_texts(monkeypatch)
-    same = Dataset.from_dict({name: ["red kettle with a lamp for the old chair"] * 8 for name in PAIR})
+    token_log = changed_texts(monkeypatch)
+    equal_pairs = Dataset.from_dict({name: ["red kettle with a lamp for the old chair"] * 8 for name in PAIR})
     for _ in range(2):
         model = copy.deepcopy(encoders["table"])
-        trained(model, Regularized(model, mnrl(model), [ITVReg(1.)]), same, tmp_path, max_steps=3)
-    masks = [tokens.mask.tolist() for tokens in seen]
+        train(model, Regularized(model, mnrl(model), [ITVReg(1.)]), equal_pairs, tmp_path, max_steps=3)
+    masks = [tokens.mask.tolist() for tokens in token_log]
     assert masks[:3] == masks[3:], "the same run"
     assert masks[0] != masks[1] != masks[2] != masks[0], "one batch an epoch, and other interventions in each"
     assert len({tuple(row) for row in masks[0]}) > 1, "and for each text of a batch"
@@ -362,7 +363,7 @@ def test_every_step_draws_and_a_repeated_run_repeats(encoders, monkeypatch, tmp_
 
 REGULARIZERS = [
     ITVReg(1., rows=.5), OutReg(.1), MaskReg(.1), SimCSE(.1), WordDropout(.3),
-    OutReg(.1, texts=OTHERS), ITVReg(.1, texts=OTHERS, texts_per_batch=3),
+    OutReg(.1, texts=OTHER_TEXTS), ITVReg(.1, texts=OTHER_TEXTS, texts_per_batch=3),
 ]
 
 
@@ -373,44 +374,45 @@ def test_an_evaluation_has_no_influence(encoders, name, tmp_path):
     That follows torch's generator, and from it every data loader takes a number.
     """
     models = []
-    for evaluated in (False, True):
+    for has_evaluation in (False, True):
         model = without_dropout(copy.deepcopy(encoders[name]))
-        how = dict(eval_strategy="steps", eval_steps=1) if evaluated else {}
-        regularizers = [one for one in REGULARIZERS if name == "table" or not isinstance(one, SimCSE)]
-        trainer = trained(model, Regularized(model, mnrl(model), regularizers), rows(PAIR), tmp_path, **how)
+        settings = dict(eval_strategy="steps", eval_steps=1) if has_evaluation else {}
+        regularizers = [regularizer for regularizer in REGULARIZERS if name == "table"
+                        or not isinstance(regularizer, SimCSE)]
+        trainer = train(model, Regularized(model, mnrl(model), regularizers), rows(PAIR), tmp_path, **settings)
         models.append(model)
-    logged = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    log = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     assert furthest(*models) == 0
-    assert len(logged) == 4
-    assert logged[0]["eval_itvreg"] >= 0
-    assert not any("share" in key for key in logged[0])
+    assert len(log) == 4
+    assert log[0]["eval_itvreg"] >= 0
+    assert not any("share" in key for key in log[0])
     first = trainer.evaluate()["eval_loss"]
     second = trainer.evaluate()["eval_loss"]
     assert first == second, "the same interventions in each"
 
 
-def six_steps(folder, out, **how):
+def six_steps(folder, out, **settings):
     "A model trained for six steps, of which the third leaves a checkpoint."
     model = made.load(folder)
     loss = Regularized(model, mnrl(model), REGULARIZERS)
     trainer = trainer_of(model, loss, rows(PAIR), out, max_steps=6, save_strategy="steps", save_steps=3)
-    trainer.train(**how)
+    trainer.train(**settings)
     return model
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_a_resumed_run_goes_on_as_if_nothing_had_been(folders, encoders, name, tmp_path):
-    whole = six_steps(folders[name], tmp_path)
-    resumed = six_steps(folders[name], tmp_path, resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert furthest(whole, resumed) == 0 < furthest(whole, encoders[name])
+    uninterrupted = six_steps(folders[name], tmp_path)
+    second = six_steps(folders[name], tmp_path, resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert furthest(uninterrupted, second) == 0 < furthest(uninterrupted, encoders[name])
 
 
-def with_base(folder, out, base, **how):
+def with_base(folder, out, base, **settings):
     "Four steps of a training, of which the second leaves a checkpoint."
     model = made.load(folder)
     loss = Regularized(model, mnrl(model), [OutReg(1.)], base=base and made.load(base))
-    trainer_of(model, loss, rows(PAIR), out, save_strategy="steps", save_steps=2).train(**how)
+    trainer_of(model, loss, rows(PAIR), out, save_strategy="steps", save_steps=2).train(**settings)
 
 
 def test_a_training_taken_up_with_another_base_is_refused(folders, tmp_path):
@@ -418,40 +420,40 @@ def test_a_training_taken_up_with_another_base_is_refused(folders, tmp_path):
     checkpoint = str(tmp_path / "checkpoint-2")
     with_base(folders["table"], tmp_path, None, resume_from_checkpoint=checkpoint)
     with_base(checkpoint, tmp_path, folders["table"], resume_from_checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"begun with another base encoder \(sha256 \w{12}\) than it has now .*: make "
-                                         r"Regularized with"):
+    with pytest.raises(ValueError, match=r"resumed with its checkpoint \(sha256 \w{12}\) as the base .*: make "
+                       "Regularized with"):
         with_base(checkpoint, tmp_path, None, resume_from_checkpoint=checkpoint)
 
 
 def test_what_draws_nothing_takes_no_number(bert):
     np.random.seed(0)
     first = np.random.randint(2**62)
-    for regularizers, same in (([OutReg(1.), L2SP(1.)], True), ([ITVReg(1.)], False)):
+    for regularizers, is_same in (([OutReg(1.), L2SP(1.)], True), ([ITVReg(1.)], False)):
         np.random.seed(0)
         Regularized(bert, mnrl(bert), regularizers)(*batch_of(bert, PAIR))
-        assert (np.random.randint(2**62) == first) == same
+        assert (np.random.randint(2**62) == first) == is_same
 
 
 # ---------------------------------------------------------------- other texts
 
 
 @pytest.mark.parametrize("name, make", [
-    ("bert", mnrl), ("bert", cached), ("bert", matryoshka), ("bert", LeastSquares), ("table", mnrl),
+    ("bert", mnrl), ("bert", cached_mnrl), ("bert", matryoshka), ("bert", LeastSquares), ("table", mnrl),
     ("table", LeastSquares)])
 def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name, make):
     base = encoders[name]
-    model = moved(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
-    loss = Regularized(model, make(model), [ITVReg(1., texts=OTHERS, texts_per_batch=99)], base=base)
-    seen = changed_texts(monkeypatch)
-    features, scores = batch_of(model, SCORED)
+    model = move(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
+    loss = Regularized(model, make(model), [ITVReg(1., texts=OTHER_TEXTS, texts_per_batch=99)], base=base)
+    token_log = changed_texts(monkeypatch)
+    features, scores = batch_of(model, SCORED_PAIR)
     terms = loss(features, scores if make is LeastSquares else None)
-    texts, other = seen # the texts, and what is left of them
-    assert len(texts) == len(other) == len(OTHERS)
+    texts, shorter = token_log # the texts, and what is left of them
+    assert len(texts) == len(shorter) == len(OTHER_TEXTS)
     change = []
-    for row in range(len(OTHERS)):
-        whole, part = (tokens[[row]] for tokens in (texts, other))
-        if whole.ordinary.sum() > 1:
-            cosine = [float(cosines(embed(encoder, whole), embed(encoder, part))) for encoder in (model, base)]
+    for row in range(len(OTHER_TEXTS)):
+        text, part = (tokens[[row]] for tokens in (texts, shorter))
+        if text.ordinary.sum() > 1:
+            cosine = [float(cosines(embed(encoder, text), embed(encoder, part))) for encoder in (model, base)]
             change.append((cosine[0] - cosine[1]) ** 2)
     assert float(terms["itvreg"].detach()) == pytest.approx(np.mean(change), abs=1e-5) and terms["itvreg"] > 1e-5
 
@@ -460,66 +462,66 @@ def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name
 def test_outreg_is_twice_the_distillation_loss_with_the_base_as_teacher(encoders, name):
     "Of one column of the batch, and of other texts: values and gradients."
     base = encoders[name]
-    model = stepped(base)
+    model = moved_copy(base)
     distillation = losses.EmbedDistillLoss(model, distance_metric="cosine")
     features, _ = batch_of(model, PAIR)
     weights = list(model.parameters())
-    held = {
+    regularizers = {
         tuple(rows(PAIR, 6)["positive"]): OutReg(1., columns=1),
-        tuple(OTHERS): OutReg(1., texts=OTHERS, texts_per_batch=99),
+        tuple(OTHER_TEXTS): OutReg(1., texts=OTHER_TEXTS, texts_per_batch=99),
     }
-    for texts, regularizer in held.items():
+    for texts, regularizer in regularizers.items():
         loss = Regularized(model, mnrl(model), [regularizer], base=base)
         teacher = base.encode(list(texts), convert_to_tensor=True)
         expected = 2 * distillation([model.preprocess(list(texts))], teacher)
-        found = loss(features)["outreg"]
-        assert torch.isclose(found, expected, atol=1e-6) and found > 1e-3
-        ours = torch.autograd.grad(found, weights, allow_unused=True, materialize_grads=True)
+        term = loss(features)["outreg"]
+        assert torch.isclose(term, expected, atol=1e-6) and term > 1e-3
+        ours = torch.autograd.grad(term, weights, allow_unused=True, materialize_grads=True)
         theirs = torch.autograd.grad(expected, weights, allow_unused=True, materialize_grads=True)
-        assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(ours, theirs))
-        assert any(one.abs().max() > 1e-3 for one in ours)
+        assert all(torch.allclose(slope, target, atol=1e-6) for slope, target in zip(ours, theirs))
+        assert any(slope.abs().max() > 1e-3 for slope in ours)
 
 
 def test_which_texts_are_drawn_follows_from_the_seeds_alone(encoders, monkeypatch, tmp_path):
     "Not from the order of the batches, nor from evaluations; from the seed of the training and from that of the texts."
-    drawn = []
+    blocks = []
     following = TextStream.next
 
-    def noted(self, batch):
-        found = following(self, batch)
+    def record(self, batch):
+        block = following(self, batch)
         if torch.is_grad_enabled():
-            drawn[-1].append(found.tokens.ids.tolist())
-        return found
+            blocks[-1].append(block.tokens.ids.tolist())
+        return block
 
-    monkeypatch.setattr(TextStream, "next", noted)
+    monkeypatch.setattr(TextStream, "next", record)
     settings = [{}, {"data": 1}, {"eval_strategy": "steps", "eval_steps": 1}, {"seed": 4}, {"texts": 1}]
     for changes in settings:
         changes = dict(changes)
         model = copy.deepcopy(encoders["table"])
         data = rows(PAIR, seed=changes.pop("data", 0))
         loss = Regularized(model, mnrl(model),
-                           [OutReg(1., texts=OTHERS, seed=changes.pop("texts", 0), texts_per_batch=4)])
-        drawn.append([])
-        trained(model, loss, data, tmp_path, **changes)
-    whole, other_data, evaluated, other_training, other_texts = drawn
-    assert len(whole) == 4 and len({str(block) for block in whole}) > 1
-    assert whole == other_data == evaluated
-    assert whole != other_training and whole != other_texts
+                           [OutReg(1., texts=OTHER_TEXTS, seed=changes.pop("texts", 0), texts_per_batch=4)])
+        blocks.append([])
+        train(model, loss, data, tmp_path, **changes)
+    usual, other_data, with_evaluation, other_training, other_texts = blocks
+    assert len(usual) == 4 and len({str(block) for block in usual}) > 1
+    assert usual == other_data == with_evaluation
+    assert usual != other_training and usual != other_texts
 
 
 def test_texts_are_tokenized_once_and_what_the_base_makes_of_them_is_remembered(bert, tmp_path, monkeypatch):
-    (tmp_path / "texts.txt").write_text("\n\n".join(OTHERS))
-    one = OutReg(1., texts=tmp_path / "texts.txt", texts_per_batch=99)
-    assert one.texts == OTHERS == OutReg(texts=Dataset.from_dict({"text": OTHERS})["text"]).texts
-    loss = Regularized(bert, mnrl(bert), [one, OutReg()])
-    told, own = loss.get_config_dict()["regularizers"]
-    assert told["texts"].startswith("11 (sha256 ") and own["texts"] is None, "a model card holds no texts"
+    (tmp_path / "texts.txt").write_text("\n\n".join(OTHER_TEXTS))
+    on_texts = OutReg(1., texts=tmp_path / "texts.txt", texts_per_batch=99)
+    assert on_texts.texts == OTHER_TEXTS == OutReg(texts=Dataset.from_dict({"text": OTHER_TEXTS})["text"]).texts
+    loss = Regularized(bert, mnrl(bert), [on_texts, OutReg()])
+    texts_card, batch_card = loss.get_config_dict()["regularizers"]
+    assert texts_card["texts"].startswith("11 (sha256 ") and batch_card["texts"] is None, "a model card holds no texts"
     batches = [batch_of(bert, PAIR) for _ in range(2)]
     loss(*batches[0])
     monkeypatch.setattr(bert, "preprocess", lambda *_, **__: pytest.fail("tokenized again"))
-    with counted(loss.base) as given:
+    with count_texts(loss.base) as counts:
         loss(*batches[1])
-    assert given == [6], "the batch's own texts"
+    assert counts == [6], "the batch's own texts"
 
 
 # ---------------------------------------------------------------- prompts
@@ -528,13 +530,13 @@ def test_texts_are_tokenized_once_and_what_the_base_makes_of_them_is_remembered(
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_prompts_are_never_touched(encoders, name, monkeypatch, tmp_path):
     model = copy.deepcopy(encoders[name])
-    seen = changed_texts(monkeypatch)
+    token_log = changed_texts(monkeypatch)
     loss = Regularized(model, mnrl(model), [ITVReg(1., mask_share=.9), MaskReg(.1, .9, "random"), WordDropout(.5)])
-    trained(model, loss, rows(PAIR), tmp_path, prompts="why how the : ")
+    train(model, loss, rows(PAIR), tmp_path, prompts="why how the : ")
     prompt = model.preprocess(["why how the : "])["input_ids"].flatten().tolist()
     prompt = prompt[:-1] if name == "bert" else prompt # without [SEP]
-    assert len(seen) == 8
-    for tokens in seen:
+    assert len(token_log) == 8
+    for tokens in token_log:
         assert torch.equal(tokens.ids[:, : len(prompt)], torch.tensor(prompt).expand(len(tokens), -1))
         assert tokens.mask[:, : len(prompt)].all()
 
@@ -544,16 +546,16 @@ def test_a_changed_text_is_pooled_as_the_text_is(bert):
     bert[1].include_prompt = False
     texts = ["red kettle", "old lamp for a table"]
     column = read_column(bert, bert.preprocess(texts, prompt="why how "))
-    again = encode(bert, column, column.tokens, torch.arange(2))
+    embeddings = encode_rows(bert, column, column.tokens, torch.arange(2))
     expected = bert.encode(texts, prompt="why how ", normalize_embeddings=True, convert_to_tensor=True)
-    assert torch.allclose(again, expected, atol=1e-6)
+    assert torch.allclose(embeddings, expected, atol=1e-6)
     bert.prompts, bert.default_prompt_name = {"search": "why how "}, "search"
     loss = Regularized(bert, mnrl(bert), [OutReg(1.), OutReg(1., texts=texts)])
     terms = loss([bert.preprocess(texts, prompt="why how ") for _ in PAIR])
     assert terms["outreg"] < 1e-10 > terms["outreg_2"]
-    drawn = loss.streams[0].next(Batch(bert, bert, loss.base, [bert.preprocess(texts)], Draws()))
-    assert drawn.tokens.prompt == column.tokens.prompt > 0
-    assert torch.allclose(drawn.fx, expected[loss.streams[0].order], atol=1e-6)
+    view = loss.streams[0].next(Batch(bert, bert, loss.base, [bert.preprocess(texts)], Draws()))
+    assert view.tokens.prompt == column.tokens.prompt > 0
+    assert torch.allclose(view.fx, expected[loss.streams[0].order], atol=1e-6)
 
 
 # ---------------------------------------------------------------- the trainer
@@ -562,48 +564,54 @@ def test_a_changed_text_is_pooled_as_the_text_is(bert):
 def test_several_data_sets_with_a_loss_each_and_a_base_that_stays(bert, tmp_path):
     start = copy.deepcopy(bert)
     first = Regularized(bert, mnrl(bert), [ITVReg(1.)])
-    second = Regularized(bert, losses.CoSENTLoss(bert), [OutReg(.1), OutReg(.2, columns=1)], base=stepped(bert))
-    data = {"pairs": rows(PAIR), "scores": rows(SCORED)}
-    logged = trained(bert, {"pairs": first, "scores": second}, data, tmp_path,
-                     logging_strategy="epoch").state.log_history[0]
-    assert {"base", "itvreg", "outreg", "outreg_2"} <= set(logged)
+    second = Regularized(bert, losses.CoSENTLoss(bert), [OutReg(.1), OutReg(.2, columns=1)], base=moved_copy(bert))
+    data = {"pairs": rows(PAIR), "scores": rows(SCORED_PAIR)}
+    log = train(bert, {"pairs": first, "scores": second}, data, tmp_path,
+                logging_strategy="epoch").state.log_history[0]
+    assert {"base", "itvreg", "outreg", "outreg_2"} <= set(log)
     assert first.watch.batches == second.watch.batches == 2
     assert furthest(first.base, start) == 0 < furthest(bert, start)
     assert not first.base.training and len(list(first.parameters())) == len(list(bert.parameters()))
-    given = Regularized(bert, mnrl(bert), [OutReg(1.), L2SP(1.)], base=start)
-    sum(given(*batch_of(bert, PAIR)).values()).backward()
+    with_base_given = Regularized(bert, mnrl(bert), [OutReg(1.), L2SP(1.)], base=start)
+    sum(with_base_given(*batch_of(bert, PAIR)).values()).backward()
     assert all(weights.requires_grad and weights.grad is None for weights in start.parameters())
 
 
-def test_the_hook_on_all_optimizers_ends_after_its_step(bert):
-    "Only the optimizer of the model stores the base's fingerprint, and no hook of the process is left."
-    hooks = len(optimizers._global_optimizer_pre_hooks)
-    other = torch.nn.Parameter(torch.ones(1))
-    mine, others = torch.optim.SGD(bert.parameters(), .1), torch.optim.SGD([other], .1)
-    loss = Regularized(bert, mnrl(bert), [OutReg(1.)])
-    for _ in range(2):
-        sum(loss(*batch_of(bert, PAIR)).values()).backward()
-        others.step()
-        mine.step()
-    assert len(mine.param_groups[0]["bases"]) == 1 and "bases" not in others.param_groups[0]
-    assert len(optimizers._global_optimizer_pre_hooks) == hooks
+def test_model_transformers_and_optimizers_are_as_they_were_when_the_loss_is_gone(table, monkeypatch):
+    "Two losses share a model: its hooks go with the last one."
+    monkeypatch.setattr(trainers, "DEFAULT_PROGRESS_CALLBACK", type("NotebookProgressCallback", (), {}))
+    hooks = table._load_state_dict_post_hooks
+    optimizer = torch.optim.SGD(table.parameters(), .1)
+    settings = optimizer.param_groups[0].keys()
+    defaults = [trainers.DEFAULT_PROGRESS_CALLBACK, dict(optimizers._global_optimizer_pre_hooks)]
+    first, second = (Regularized(table, LeastSquares(table), [OutReg(1.)]) for _ in range(2))
+    del first
+    assert table.preprocess(["red lamp"], prompt="why ")["prompt_length"] == 1
+    features, scores = batch_of(table, SCORED_PAIR)
+    sum(second(features, scores).values()).backward()
+    assert [trainers.DEFAULT_PROGRESS_CALLBACK, dict(optimizers._global_optimizer_pre_hooks)] == defaults
+    optimizer.step()
+    assert optimizer.param_groups[0].keys() == settings and len(hooks) == 1
+    pickle.dumps(table)
+    del second
+    assert not hooks and "preprocess" not in vars(table[0])
 
 
-CHECKPOINTED = dict(max_steps=2, gradient_checkpointing=True)
+CHECKPOINTING = dict(max_steps=2, gradient_checkpointing=True)
 
 
-@pytest.mark.parametrize("how, kwargs", [
-    (CHECKPOINTED, {"use_reentrant": False}), (CHECKPOINTED, {"use_reentrant": True}),
+@pytest.mark.parametrize("saving, kwargs", [
+    (CHECKPOINTING, {"use_reentrant": False}), (CHECKPOINTING, {"use_reentrant": True}),
     (dict(max_steps=2, per_device_train_batch_size=4, gradient_accumulation_steps=2), None),
 ], ids=["checkpointing", "reentrant", "accumulation"])
-def test_what_saves_memory_trains_the_same(encoders, tmp_path, how, kwargs):
+def test_what_saves_memory_trains_the_same(encoders, tmp_path, saving, kwargs):
     if kwargs and inspect.getfullargspec(encoders["bert"].gradient_checkpointing_enable).varkw is None:
         pytest.skip("models of sentence-transformers 6.0 do not take what the trainer of transformers 5.17 tells them")
     models = []
-    for settings in ({"max_steps": 2}, how | {"gradient_checkpointing_kwargs": kwargs}):
+    for settings in ({"max_steps": 2}, saving | {"gradient_checkpointing_kwargs": kwargs}):
         model = without_dropout(copy.deepcopy(encoders["bert"]))
         loss = Regularized(model, losses.CosineSimilarityLoss(model), [OutReg(1.), L2SP(.1)])
-        trained(model, loss, rows(SCORED), tmp_path, optim="sgd", learning_rate=.1, **settings)
+        train(model, loss, rows(SCORED_PAIR), tmp_path, optim="sgd", learning_rate=.1, **settings)
         assert loss.watch.steps == 2
         models.append(model)
     assert bool(loss.watch.shares) == (kwargs != {"use_reentrant": True}), "which has its gradients once"
@@ -613,25 +621,25 @@ def test_what_saves_memory_trains_the_same(encoders, tmp_path, how, kwargs):
 def test_both_encoders_compute_in_the_same_precision(bert, tmp_path):
     "Before its first step the encoder is its base, and in mixed precision too nothing lies between them."
     without_dropout(bert)
-    wrapped = copy.deepcopy(bert)
-    how = dict(bf16=True, max_steps=1, logging_strategy="steps", logging_steps=1)
-    trainer = trained(bert, Regularized(bert, mnrl(bert), [OutReg(1.)]), rows(PAIR), tmp_path, **how)
+    wrapper = copy.deepcopy(bert)
+    settings = dict(bf16=True, max_steps=1, logging_strategy="steps", logging_steps=1)
+    trainer = train(bert, Regularized(bert, mnrl(bert), [OutReg(1.)]), rows(PAIR), tmp_path, **settings)
     assert trainer.state.log_history[0]["outreg"] == 0
     assert torch.is_autocast_enabled("cpu") is False
     # as accelerate has it: the model alone is wrapped
-    loss = Regularized(wrapped, mnrl(wrapped), [OutReg(1.), ITVReg(1.)])
-    wrapped.forward = torch.autocast("cpu", dtype=torch.bfloat16)(wrapped.forward)
-    terms = loss(*batch_of(wrapped, PAIR))
+    loss = Regularized(wrapper, mnrl(wrapper), [OutReg(1.), ITVReg(1.)])
+    wrapper.forward = torch.autocast("cpu", dtype=torch.bfloat16)(wrapper.forward)
+    terms = loss(*batch_of(wrapper, PAIR))
     assert terms["outreg"] == 0 == terms["itvreg"]
 
 
 def test_terms_and_their_shares_in_the_gradient_are_logged(table, tmp_path):
     loss = Regularized(table, mnrl(table), [OutReg(2.), L2SP(.1)])
-    how = dict(max_steps=31, logging_strategy="steps", logging_steps=1)
-    *logged, _ = trained(table, loss, rows(PAIR), tmp_path, **how).state.log_history
-    for entry in logged:
+    settings = dict(max_steps=31, logging_strategy="steps", logging_steps=1)
+    *log, _ = train(table, loss, rows(PAIR), tmp_path, **settings).state.log_history
+    for entry in log:
         assert abs(entry["loss"] - entry["base"] - entry["outreg"] - entry["l2sp"]) < 3e-4
-    shares = [entry["outreg_gradient_share"] for entry in logged]
+    shares = [entry["outreg_gradient_share"] for entry in log]
     changes = [step for step in range(2, 32) if shares[step - 1] != shares[step - 2]]
     assert shares[0] == 0 < min(shares[9:]) and max(shares) < 1 and changes == [10, 20, 30]
     weights = list(table.parameters())
@@ -647,68 +655,44 @@ def test_terms_and_their_shares_in_the_gradient_are_logged(table, tmp_path):
 # ---------------------------------------------------------------- what is said
 
 
-def warned(model, loss, data, folder, **how):
+def weak_warnings(model, loss, data, folder, **settings):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trained(model, loss, data, folder, **how)
-    return [str(one.message) for one in caught if "regularizes next to nothing" in str(one.message)]
+        train(model, loss, data, folder, **settings)
+    return [str(warning.message) for warning in caught if "regularizes next to nothing" in str(warning.message)]
 
 
 ONE_WORD = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] for dice in [random.Random(0)]
                               for name in PAIR})
 
 
-@pytest.mark.parametrize("make, regularizers, data, how, words", [
+@pytest.mark.parametrize("make, regularizers, data, settings, words", [
     (mnrl, [OutReg(1.), L2SP(0.)], rows(PAIR), dict(max_steps=120, learning_rate=2e-2), None),
     (mnrl, [OutReg(.06)], rows(PAIR), dict(max_steps=102),
      r"100 steps 'outreg' had at most 0\.\d+% of the gradient, which"),
     (mnrl, [ITVReg(1.), OutReg(1.)], ONE_WORD, dict(max_steps=102), "30 steps 'itvreg' was 0"),
 ], ids=["one that is felt, and one of no weight", "a weight that is not felt", "nothing to act on"])
-def test_a_term_that_does_nothing_is_said_once(table, tmp_path, make, regularizers, data, how, words):
-    said = warned(table, Regularized(table, make(table), regularizers), data, tmp_path, **how)
-    assert len(said) == (words is not None) and re.search(words or "", "".join(said))
-
-
-@pytest.mark.parametrize("evaluated", [{}, dict(eval_strategy="steps", eval_steps=6)], ids=["training", "evaluations"])
-def test_the_trainers_table_in_a_notebook_shows_the_shares(table, tmp_path, monkeypatch, evaluated):
-    notebook = pytest.importorskip("transformers.utils.notebook")
-    seen = {}
-    monkeypatch.setattr(notebook.NotebookTrainingTracker, "display", lambda self: seen.update(lines=self.inner_table))
-    monkeypatch.setattr(trainers, "DEFAULT_PROGRESS_CALLBACK", notebook.NotebookProgressCallback)
-    loss = Regularized(table, mnrl(table), [OutReg(1.), L2SP(.1)])
-    how = dict(max_steps=12, logging_strategy="steps", logging_steps=6, disable_tqdm=False)
-    logged = trained(table, loss, rows(PAIR), tmp_path, **how, **evaluated).state.log_history
-    logged = [entry for entry in logged if "loss" in entry]
-    head, *lines = seen["lines"]
-    assert len(lines) == len(logged) == 2
-    for line, entry in zip(lines, logged):
-        shown = dict(zip(head, line, strict=True))
-        for name in ("outreg_gradient_share", "l2sp_gradient_share"):
-            assert shown[name] == entry[name]
-        assert shown["Step"] == entry["step"] and shown["Training Loss"] == entry["loss"]
+def test_a_term_that_does_nothing_is_said_once(table, tmp_path, make, regularizers, data, settings, words):
+    messages = weak_warnings(table, Regularized(table, make(table), regularizers), data, tmp_path, **settings)
+    assert len(messages) == (words is not None) and re.search(words or "", "".join(messages))
 
 
 # ---------------------------------------------------------------- what is refused
 
 
-def test_settings_out_of_their_place_and_a_regularizer_without_its_list_are_explained(table):
-    for call in (lambda: OutReg(1., ["a text"]), lambda: OutReg(1., text=["a text"]), lambda: Regularizer(1., 0)):
-        with pytest.raises(TypeError, match="give settings by name: weight, columns, rows, texts"):
-            call()
-    with pytest.raises(TypeError, match="by name: share, columns, rows"):
-        WordDropout(.1, 0)
-    for alone in (OutReg(1.), (one for one in [OutReg(1.)])):
+def test_a_regularizer_without_its_list_is_explained(table):
+    for regularizers in (OutReg(1.), (regularizer for regularizer in [OutReg(1.)])):
         with pytest.raises(ValueError, match=r"regularizers must be a list, such as \[OutReg\(0.1\)\]"):
-            Regularized(table, mnrl(table), alone)
+            Regularized(table, mnrl(table), regularizers)
 
 
 def test_a_gradient_cache_says_when_training_begins_that_no_shares_are_logged(bert, tmp_path):
-    loss = Regularized(bert, cached(bert), [OutReg(1.)])
+    loss = Regularized(bert, cached_mnrl(bert), [OutReg(1.)])
     with pytest.warns(UserWarning, match="gradient cache: no _gradient_share of its regularizers is logged") as seen:
-        logged = trained(bert, loss, rows(PAIR), tmp_path, max_steps=3, logging_steps=1,
-                         logging_strategy="steps").state.log_history
-    assert sum("gradient cache" in str(one.message) for one in seen) == 1
-    assert not [name for entry in logged for name in entry if name.endswith("_gradient_share")]
+        log = train(bert, loss, rows(PAIR), tmp_path, max_steps=3, logging_steps=1,
+                    logging_strategy="steps").state.log_history
+    assert sum("gradient cache" in str(warning.message) for warning in seen) == 1
+    assert not [name for entry in log for name in entry if name.endswith("_gradient_share")]
 
 
 def no_mask(model):
@@ -755,9 +739,9 @@ def with_adapter(model):
     (lambda m: ITVReg(texts=[b"red", b"kettle"]), ValueError, "number 0 is a bytes"),
     (lambda m: OutReg(texts=pd.DataFrame({"text": ["a", "b"], "more": ["a", "b"]})), ValueError, "DataFrame"),
     (lambda m: OutReg(texts="red kettle"), ValueError, "red kettle: no such file"),
-    (lambda m: OutReg(texts=OTHERS, texts_per_batch=.5), ValueError, "texts_per_batch"),
-    (lambda m: OutReg(texts=OTHERS, columns=1), ValueError, "columns"),
-    (lambda m: L2SP(texts=OTHERS), ValueError, "texts"),
+    (lambda m: OutReg(texts=OTHER_TEXTS, texts_per_batch=.5), ValueError, "texts_per_batch"),
+    (lambda m: OutReg(texts=OTHER_TEXTS, columns=1), ValueError, "columns"),
+    (lambda m: L2SP(texts=OTHER_TEXTS), ValueError, "texts"),
     (lambda m: wise_ft(m, m, 1.5), ValueError, "share"),
     (lambda m: wise_ft(m, with_adapter(copy.deepcopy(m)), .5), ValueError, "merge the adapter first"),
     (lambda m: wise_ft(made.without_a_vector_for_the_unknown(), m, .5), ValueError, "tokenizers"),
@@ -770,31 +754,31 @@ def test_what_cannot_work_is_refused_when_it_is_built(bert, build, error, words)
 def test_gradient_cache_in_several_processes_is_refused(bert, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="gradient cache"):
-        Regularized(bert, in_matryoshka(bert, cached(bert)), [OutReg()])
+        Regularized(bert, in_matryoshka(bert, cached_mnrl(bert)), [OutReg()])
     Regularized(bert, mnrl(bert), [OutReg()])
 
 
 def test_what_only_a_batch_can_show_is_refused_there(bert, table):
-    def given(loss, model=None, features=None):
+    def run_batch(loss, model=None, features=None):
         "A batch of a loss into which a trainer has put another model."
         if model is not None:
             loss.model = loss.loss.model = model
         loss(features or batch_of(bert, PAIR)[0], None)
 
-    packed = [{"input_ids": torch.tensor([[7, 8, 9]]), "cu_seq_lens_q": torch.tensor([0, 2, 3])} for _ in PAIR]
+    packed_batch = [{"input_ids": torch.tensor([[7, 8, 9]]), "cu_seq_lens_q": torch.tensor([0, 2, 3])} for _ in PAIR]
     half = with_mnrl(bert, L2SP())
     half.model = copy.deepcopy(bert)
     for call, error, words in (
-        (lambda: given(with_mnrl(bert, OutReg(columns=(0, 2)))), ValueError, "column 2"),
-        (lambda: given(in_matryoshka(bert, with_mnrl(bert, OutReg()))), ValueError, "Regularized stands inside"),
-        (lambda: given(losses.MatryoshkaLoss(bert, with_mnrl(bert, OutReg()), [16, 8])), ValueError,
+        (lambda: run_batch(with_mnrl(bert, OutReg(columns=(0, 2)))), ValueError, "column 2"),
+        (lambda: run_batch(in_matryoshka(bert, with_mnrl(bert, OutReg()))), ValueError, "Regularized stands inside"),
+        (lambda: run_batch(losses.MatryoshkaLoss(bert, with_mnrl(bert, OutReg()), [16, 8])), ValueError,
          "Regularized stands inside"),
-        (lambda: given(losses.AdaptiveLayerLoss(bert, with_mnrl(bert, L2SP()))), ValueError,
+        (lambda: run_batch(losses.AdaptiveLayerLoss(bert, with_mnrl(bert, L2SP()))), ValueError,
          "Regularized stands inside"),
         (lambda: .5 * with_mnrl(bert, OutReg())(*batch_of(bert, PAIR)), ValueError, "Regularized stands inside"),
-        (lambda: given(with_mnrl(bert, OutReg()), features=packed), ValueError, "unpad_inputs"),
-        (lambda: given(with_mnrl(bert, OutReg()), model=stepped(bert)), ValueError, "with other weights"),
-        (lambda: given(with_mnrl(bert, OutReg(), base=copy.deepcopy(bert)), model=table), ValueError,
+        (lambda: run_batch(with_mnrl(bert, OutReg()), features=packed_batch), ValueError, "unpad_inputs"),
+        (lambda: run_batch(with_mnrl(bert, OutReg()), model=moved_copy(bert)), ValueError, "with other weights"),
+        (lambda: run_batch(with_mnrl(bert, OutReg(), base=copy.deepcopy(bert)), model=table), ValueError,
          "tokenizers|differ"),
         (lambda: half(batch_of(bert, PAIR)[0]), ValueError, "MultipleNegativesRankingLoss was made for another model"),
     ):
@@ -802,20 +786,20 @@ def test_what_only_a_batch_can_show_is_refused_there(bert, table):
             call()
 
 
-@pytest.mark.parametrize("name, regularizers, given", [
+@pytest.mark.parametrize("name, regularizers, has_base", [
     ("table", [OutReg(.1)], True), ("table", [MaskReg(.1)], False), ("bert", [ITVReg(.1), L2SP(.1)], False)])
-def test_each_training_of_a_search_begins_anew(encoders, name, regularizers, given, tmp_path):
+def test_each_training_of_a_search_begins_anew(encoders, name, regularizers, has_base, tmp_path):
     "A trainer with `model_init` makes a model for each training, and puts it into a loss that it has made already."
-    base = moved(copy.deepcopy(encoders[name])) if given else None
+    base = move(copy.deepcopy(encoders[name])) if has_base else None
 
-    def of(model):
+    def make_loss(model):
         return Regularized(model, mnrl(model), regularizers, base=base)
 
     model = copy.deepcopy(encoders[name])
-    once = trained(model, of(model), rows(PAIR), tmp_path / "once")
+    once = train(model, make_loss(model), rows(PAIR), tmp_path / "once")
     args = once.args
     searching = SentenceTransformerTrainer(
-        model_init=lambda: copy.deepcopy(encoders[name]), args=args, train_dataset=rows(PAIR), loss=of)
+        model_init=lambda: copy.deepcopy(encoders[name]), args=args, train_dataset=rows(PAIR), loss=make_loss)
     for _ in range(2):
         searching.train()
         assert furthest(searching.model, once.model) == 0 < furthest(once.model, encoders[name])
@@ -826,7 +810,7 @@ def test_a_text_without_a_vector_spoils_no_weight():
     model = made.without_a_vector_for_the_unknown()
     features = [model.preprocess(["red shoe shoe", "kettle"]), model.preprocess(["shoe", "red"])]
     ranking = losses.MultipleNegativesRankingLoss(model)
-    loss = Regularized(moved(model, .5), ranking, [OutReg(1.), ITVReg(1.)])
+    loss = Regularized(move(model, .5), ranking, [OutReg(1.), ITVReg(1.)])
     with torch.no_grad():
         model[0].embedding.weight[0] = 0
     moved_by = torch.autograd.grad(loss(features)["outreg"], model.parameters())[0]
@@ -839,18 +823,18 @@ def test_a_text_without_a_vector_spoils_no_weight():
 
 def test_wise_ft_lies_between_with_the_settings_of_the_tuned_encoder(bert, encoders):
     base = encoders["bert"]
-    tuned = moved(bert)
-    tuned.max_seq_length = 5
-    tuned[1] = Pooling(32, pooling_mode="cls")
-    tuned.prompts, tuned.default_prompt_name = {"search": "why how "}, "search"
+    tuned_model = move(bert)
+    tuned_model.max_seq_length = 5
+    tuned_model[1] = Pooling(32, pooling_mode="cls")
+    tuned_model.prompts, tuned_model.default_prompt_name = {"search": "why how "}, "search"
     texts = ["red kettle", "old lamp of the table with small chair"]
-    assert np.allclose(wise_ft(base, tuned, 1.).encode(texts), tuned.encode(texts), atol=1e-5)
-    assert furthest(wise_ft(base, tuned, 0.), base) == 0 == furthest(base, encoders["bert"])
-    half = wise_ft(base, tuned, .5).state_dict()
+    assert np.allclose(wise_ft(base, tuned_model, 1.).encode(texts), tuned_model.encode(texts), atol=1e-5)
+    assert furthest(wise_ft(base, tuned_model, 0.), base) == 0 == furthest(base, encoders["bert"])
+    half = wise_ft(base, tuned_model, .5).state_dict()
     for name, start in base.state_dict().items():
-        mean = (start.float() + tuned.state_dict()[name].float()) / 2
+        mean = (start.float() + tuned_model.state_dict()[name].float()) / 2
         assert torch.allclose(half[name].float(), mean, atol=1e-6)
-    assert {weight.dtype for weight in wise_ft(base, tuned.half(), .5).parameters()} == {torch.float16}
+    assert {weight.dtype for weight in wise_ft(base, tuned_model.half(), .5).parameters()} == {torch.float16}
 
 
 @pytest.mark.parametrize("make", [losses.CosineSimilarityLoss, losses.MultipleNegativesRankingLoss, LeastSquares])

@@ -15,7 +15,7 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 import made
 from made import cross_encoder
 from debias_nb.losses.scan import Memory
-from debias_nb.losses.scan_head import contrastive_loss
+from debias_nb.losses.scan_head import contrast
 from debias_nb.losses.scan_loss import SCAN, last_layer
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how",
@@ -41,25 +41,25 @@ def by_hand(model, hidden):
 def test_terms_are_those_of_the_representation_before_the_last_layer(model):
     loss = SCAN(model, weights=False, ce=.5, cl=2.)
     terms = loss([QUESTIONS, ANSWERS], torch.tensor(LABELS))
-    seen = []
-    handle = last_layer(model).register_forward_pre_hook(lambda layer, given: seen.append(given[0]))
+    layer_inputs = []
+    handle = last_layer(model).register_forward_pre_hook(lambda layer, inputs: layer_inputs.append(inputs[0]))
     scores = model(model.preprocess(list(zip(QUESTIONS, ANSWERS))))["scores"]
     handle.remove()
-    hidden = seen[0]
+    hidden = layer_inputs[0]
     assert torch.allclose(last_layer(model)(hidden).flatten(), scores.flatten(), atol=1e-6)
-    debiased, bias = loss.debiasing(hidden)
+    debiased_rows, bias = loss.debiasing(hidden)
     assert torch.isclose(terms["sw"], by_hand(model, hidden), atol=1e-6)
-    assert torch.isclose(terms["ce"], .5 * by_hand(model, debiased), atol=1e-6)
-    assert torch.isclose(terms["cl"], 2 * contrastive_loss(hidden, debiased, bias), atol=1e-6)
+    assert torch.isclose(terms["ce"], .5 * by_hand(model, debiased_rows), atol=1e-6)
+    assert torch.isclose(terms["cl"], 2 * contrast(hidden, debiased_rows, bias), atol=1e-6)
 
 
-@pytest.mark.parametrize("whole, dtype", [(False, torch.bfloat16), (True, torch.bfloat16), (True, torch.float16)])
-def test_half_precision_gives_nearly_the_same_terms(model, whole, dtype):
+@pytest.mark.parametrize("is_loss, dtype", [(False, torch.bfloat16), (True, torch.bfloat16), (True, torch.float16)])
+def test_half_precision_gives_nearly_the_same_terms(model, is_loss, dtype):
     loss = SCAN(model, weights=False)
     labels = torch.tensor(LABELS)
     exact = loss([QUESTIONS, ANSWERS], labels)
-    moved = loss if whole else model
-    moved.to(dtype)
+    module = loss if is_loss else model
+    module.to(dtype)
     half = loss([QUESTIONS, ANSWERS], labels)
     assert last_layer(model).weight.dtype == dtype
     for name, term in half.items():
@@ -94,8 +94,8 @@ def test_weights_are_learned_in_training_alone(model):
     assert list(first) == ["sw"] and abs(first["sw"] - plain["sw"]) > 1e-6
     assert len(loss.memory.features) == 8
     np.random.seed(3)
-    again = SCAN(model, debias=False)([QUESTIONS, ANSWERS], labels)
-    assert torch.equal(first["sw"], again["sw"]), "what is drawn follows from NumPy's generator"
+    second = SCAN(model, debias=False)([QUESTIONS, ANSWERS], labels)
+    assert torch.equal(first["sw"], second["sw"]), "what is drawn follows from NumPy's generator"
 
 
 def test_the_memory_is_the_printed_one_by_default(model):
@@ -121,20 +121,20 @@ PAIRS = Dataset.from_dict({"question": 2 * QUESTIONS, "answer": 2 * ANSWERS, "la
 def test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder(tmp_path):
     model = cross_encoder(tmp_path / "model")
     loss = SCAN(model)
-    before = copy.deepcopy(loss.state_dict())
+    start = copy.deepcopy(loss.state_dict())
     args = CrossEncoderTrainingArguments(
         str(tmp_path / "out"), per_device_train_batch_size=8, num_train_epochs=2, learning_rate=1e-2, logging_steps=1,
         eval_strategy="epoch", report_to="none", disable_tqdm=True, use_cpu=True)
     trainer = CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, eval_dataset=PAIRS, loss=loss)
     trainer.train()
-    moved = {name for name, value in loss.state_dict().items() if not torch.equal(value, before[name])}
-    assert any(name.startswith("debiasing.") for name in moved), "the branch is trained with the model"
-    assert any(name.startswith("model.") for name in moved)
+    changes = {name for name, value in loss.state_dict().items() if not torch.equal(value, start[name])}
+    assert any(name.startswith("debiasing.") for name in changes), "the branch is trained with the model"
+    assert any(name.startswith("model.") for name in changes)
     steps = [line for line in trainer.state.log_history if "sw" in line]
     assert steps and all({"sw", "ce", "cl"} <= line.keys() for line in steps)
     model.save_pretrained(str(tmp_path / "saved"))
-    saved = CrossEncoder(str(tmp_path / "saved"), device="cpu")
-    assert np.allclose(saved.predict([("how", "red")]), model.predict([("how", "red")]), atol=1e-6)
+    copy_on_disk = CrossEncoder(str(tmp_path / "saved"), device="cpu")
+    assert np.allclose(copy_on_disk.predict([("how", "red")]), model.predict([("how", "red")]), atol=1e-6)
     assert "zhong2022reducing" in (tmp_path / "saved/README.md").read_text("utf-8")
 
 
@@ -150,7 +150,7 @@ def test_a_last_batch_of_one_pair_is_trained_on(tmp_path, debias):
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
-def six_steps(folder, out, keep=True, stop=None, settings=None, seed=0, **how):
+def six_steps(folder, out, keep=True, stop=None, settings=None, seed=0, **options):
     "A model trained for six steps with a checkpoint at each; `stop`: after so many; `seed`: of what is fresh."
     torch.manual_seed(seed)
     model = CrossEncoder(str(folder), device="cpu")
@@ -164,7 +164,7 @@ def six_steps(folder, out, keep=True, stop=None, settings=None, seed=0, **how):
         str(out), per_device_train_batch_size=4, max_steps=6, learning_rate=1e-2, logging_strategy="no", seed=1,
         save_strategy="steps", save_steps=1, report_to="none", disable_tqdm=True, use_cpu=True)
     callbacks = [Stop(), loss.callback] if keep else [Stop()]
-    CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, loss=loss, callbacks=callbacks).train(**how)
+    CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, loss=loss, callbacks=callbacks).train(**options)
     return loss
 
 
@@ -177,13 +177,34 @@ def furthest(a, b):
 def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
     "Model, branch and memory, to the last bit."
     cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
-    whole = six_steps(tmp_path / "model", tmp_path / "whole", settings=settings)
-    stopped = six_steps(tmp_path / "model", tmp_path / "out", stop=3, settings=settings)
-    resumed = six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True, settings=settings, seed=99)
-    assert furthest(resumed, whole) == 0 < furthest(stopped, whole)
-    if whole.memory is not None:
-        assert torch.equal(resumed.memory.features, whole.memory.features) and len(whole.memory.features) == 20
-        assert torch.equal(resumed.memory.weights, whole.memory.weights)
+    uninterrupted = six_steps(tmp_path / "model", tmp_path / "whole", settings=settings)
+    first = six_steps(tmp_path / "model", tmp_path / "out", stop=3, settings=settings)
+    second = six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True, settings=settings, seed=99)
+    assert furthest(second, uninterrupted) == 0 < furthest(first, uninterrupted)
+    if uninterrupted.memory is not None:
+        assert torch.equal(second.memory.features,
+                           uninterrupted.memory.features) and len(uninterrupted.memory.features) == 20
+        assert torch.equal(second.memory.weights, uninterrupted.memory.weights)
+
+
+def test_each_of_two_losses_resumes_from_its_own_state(tmp_path):
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+
+    def two_steps(**how):
+        model = CrossEncoder(str(tmp_path / "model"), device="cpu")
+        losses = {"first": SCAN(model), "second": SCAN(model, memory=20)}
+        args = CrossEncoderTrainingArguments(
+            str(tmp_path / "out"), per_device_train_batch_size=8, max_steps=4, save_strategy="steps", save_steps=4,
+            report_to="none", disable_tqdm=True, use_cpu=True)
+        CrossEncoderTrainer(model=model, args=args, train_dataset=dict.fromkeys(losses, PAIRS), loss=losses,
+                            callbacks=[loss.callback for loss in losses.values()]).train(**how)
+        return [loss.state() for loss in losses.values()]
+
+    saved = two_steps()
+    resumed = two_steps(resume_from_checkpoint=True)
+    assert not saved[0]["memory.features"].equal(saved[1]["memory.features"])
+    for before, after in zip(saved, resumed):
+        assert before.keys() == after.keys() and all(before[name].equal(after[name]) for name in before)
 
 
 def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tmp_path):
@@ -198,8 +219,8 @@ def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tm
     first = gradient()
     twice = gradient() # two batches of one step
     model.zero_grad()
-    again = gradient()
-    assert torch.allclose(twice, 2 * first, atol=1e-6) and torch.allclose(again, first, atol=1e-6)
+    second = gradient()
+    assert torch.allclose(twice, 2 * first, atol=1e-6) and torch.allclose(second, first, atol=1e-6)
 
 
 def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
@@ -207,7 +228,7 @@ def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*SCAN")
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, stop=3)
-    with pytest.raises(FileNotFoundError, match="checkpoint-3.scan_0.pt"):
+    with pytest.raises(FileNotFoundError, match="checkpoint-3.scan_0_0.safetensors"):
         six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True)
     with pytest.warns(UserWarning, match=r"callbacks=\[loss.callback\]"):
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, resume_from_checkpoint=True)
@@ -223,9 +244,9 @@ def test_what_cannot_work_is_refused_when_it_is_made(tmp_path):
             SCAN(model, **change)
     with pytest.raises(ValueError, match="SentenceTransformer"):
         SCAN(SentenceTransformer(str(made.table(tmp_path)), device="cpu"))
-    for name, one, other in [("debiasing", {"debias": False}, {}), ("memory", {}, {"memory": 0})]:
+    for name, saver, reader in [("debiasing", {"debias": False}, {}), ("memory", {}, {"memory": 0})]:
         with pytest.raises(ValueError, match=name):
-            SCAN(model, **one).load_state(SCAN(model, **other).state())
+            SCAN(model, **saver).load_state(SCAN(model, **reader).state())
 
 
 @pytest.mark.parametrize("columns, labels, words", [

@@ -30,11 +30,11 @@ def test_shift_sign_and_order_of_replicates(values, shift, seed):
     p = paired(a, b, ra, rb)
     q = paired(b, a, rb, ra)
     assert np.allclose((p.difference, p.low, p.high, p.p), (-q.difference, -q.high, -q.low, q.p))
-    moved = paired(a + shift, b + shift, ra + shift, rb + shift)
+    after_shift = paired(a + shift, b + shift, ra + shift, rb + shift)
     order = np.random.default_rng(seed).permutation(50)
-    reordered = paired(a, b, ra[:, order], rb[:, order])
-    for other in (moved, reordered):
-        assert np.allclose(dataclasses.astuple(p)[:5], dataclasses.astuple(other)[:5])
+    after_order = paired(a, b, ra[:, order], rb[:, order])
+    for variant in (after_shift, after_order):
+        assert np.allclose(dataclasses.astuple(p)[:5], dataclasses.astuple(variant)[:5])
 
 
 def test_p_and_interval_say_the_same():
@@ -48,13 +48,14 @@ def test_p_and_interval_say_the_same():
 
 def test_comparisons_made_together_are_judged_together():
     "Seeds make the second uncertain, test items the third; the last has no interval."
-    clear, weak = (dataclasses.replace(by_hand(of, .005), items_error=.001) for of in (.03, .013))
-    blunt, alone = dataclasses.replace(by_hand(.013, .008), items_error=.008), paired([.5], [.4])
-    found = judge([clear, weak, blunt, alone])
-    assert found.word.tolist() == ["better", "cannot tell", "cannot tell", "cannot tell"]
-    assert found["word at best"].tolist() == ["better", "better", "cannot tell", "cannot tell"]
-    assert found.p.tolist() == holm([threshold_p(clear), threshold_p(weak), threshold_p(blunt), 1.])
-    assert found.found[0] == detectable(clear, comparisons=4) > found["found at best"][0] and math.isnan(found.found[3])
+    clear, weak = (dataclasses.replace(by_hand(difference, .005), items_error=.001) for difference in (.03, .013))
+    blunt, single = dataclasses.replace(by_hand(.013, .008), items_error=.008), paired([.5], [.4])
+    verdicts = judge([clear, weak, blunt, single])
+    assert verdicts.word.tolist() == ["better", "cannot tell", "cannot tell", "cannot tell"]
+    assert verdicts["word at best"].tolist() == ["better", "better", "cannot tell", "cannot tell"]
+    assert verdicts.p.tolist() == holm([threshold_p(clear), threshold_p(weak), threshold_p(blunt), 1.])
+    assert verdicts.found[0] == detectable(clear, comparisons=4) > verdicts["found at best"][0]
+    assert math.isnan(verdicts.found[3])
     assert judge([weak]).word[0] == "better", "alone, nothing is corrected"
     assert judge([clear, clear], [.01, .1], [0., .028]).word.tolist() == ["better", "within the margin"]
     assert holm([.6, .9, .01]) == [1, 1, .03]
@@ -74,42 +75,42 @@ def test_what_is_no_difference_or_no_list_of_p_values_is_refused_in_words(call, 
 
 def test_one_run_no_run_and_equal_runs():
     r = matrix(1)
-    one = interval([.5], r)
-    assert math.isnan(one.std)
-    assert "seeds not covered" in one.method
-    assert np.isclose(one.high - .5, stats.t.ppf(.975, 49) * r.std(ddof=1))
-    alone = interval([.5])
-    assert math.isnan(alone.low)
-    assert math.isnan(alone.high)
-    assert alone.value == .5
-    assert "test items not covered" in alone.method
-    same = interval([.5, .5, .5])
-    assert same.low == same.high == .5
-    assert same.std == 0
-    nothing = paired([.5, .25], [.5, .25], matrix(2), matrix(2))
-    assert nothing.difference == nothing.low == nothing.high == 0
-    assert nothing.p == 1
-    assert verdict(nothing) == "within the margin"
+    resampled_run = interval([.5], r)
+    assert math.isnan(resampled_run.std)
+    assert "seeds not covered" in resampled_run.method
+    assert np.isclose(resampled_run.high - .5, stats.t.ppf(.975, 49) * r.std(ddof=1))
+    single_run = interval([.5])
+    assert math.isnan(single_run.low)
+    assert math.isnan(single_run.high)
+    assert single_run.value == .5
+    assert "test items not covered" in single_run.method
+    equal_runs = interval([.5, .5, .5])
+    assert equal_runs.low == equal_runs.high == .5
+    assert equal_runs.std == 0
+    equal_sides = paired([.5, .25], [.5, .25], matrix(2), matrix(2))
+    assert equal_sides.difference == equal_sides.low == equal_sides.high == 0
+    assert equal_sides.p == 1
+    assert verdict(equal_sides) == "within the margin"
     assert paired([.75, .5], [.5, .25]).p == 0
     assert math.isnan(paired([.5], [.4]).p)
 
 
 def test_a_difference_over_splits_has_one_degree_of_freedom_less_than_splits():
     splits = np.array([.02, .05, .01, .04])
-    found = over_splits(splits, .25)
+    result = over_splits(splits, .25)
     error = splits.std(ddof=1) * math.sqrt(1 / 4 + .25)
-    assert found.freedom == 3 and found.error == pytest.approx(error)
-    assert (found.low, found.high) == pytest.approx(stats.t.interval(.95, 3, splits.mean(), error))
-    assert found.items_error == pytest.approx(splits.std(ddof=1) / 2)
+    assert result.freedom == 3 and result.error == pytest.approx(error)
+    assert (result.low, result.high) == pytest.approx(stats.t.interval(.95, 3, splits.mean(), error))
+    assert result.items_error == pytest.approx(splits.std(ddof=1) / 2)
 
 
 def test_few_units_widen_an_interval_and_leave_it_fewer_degrees_of_freedom():
-    drawn = matrix(1, 100)
-    found = interval([.5], drawn, units=12)
-    error = drawn.std(ddof=1) * math.sqrt(12 / 11)
-    assert (found.low, found.high) == pytest.approx(stats.t.interval(.95, 11, .5, error))
-    between = paired([.5], [.4], drawn, matrix(1, 100, seed=3), units=7)
-    assert between.freedom == pytest.approx(6)
+    replicates = matrix(1, 100)
+    result = interval([.5], replicates, units=12)
+    error = replicates.std(ddof=1) * math.sqrt(12 / 11)
+    assert (result.low, result.high) == pytest.approx(stats.t.interval(.95, 11, .5, error))
+    comparison = paired([.5], [.4], replicates, matrix(1, 100, seed=3), units=7)
+    assert comparison.freedom == pytest.approx(6)
 
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -121,9 +122,9 @@ def test_a_deterministic_side_meets_every_seed(swap):
     if swap:
         a, b, ra, rb = b, a, rb, ra
     p = paired(a, b, ra, rb)
-    repeated = [np.broadcast_to(values, 3) for values in (a, b)]
-    resampled = [np.broadcast_to(replicates, (3, 50)) for replicates in (ra, rb)]
-    full = paired(*repeated, *resampled)
+    repetitions = [np.broadcast_to(values, 3) for values in (a, b)]
+    resamples = [np.broadcast_to(replicates, (3, 50)) for replicates in (ra, rb)]
+    full = paired(*repetitions, *resamples)
     assert (p.difference, p.low, p.high, p.n, p.p) == (full.difference, full.low, full.high, 3, full.p)
     assert p.method.startswith(("b" if swap else "a") + " is one run, taken as deterministic")
     assert "deterministic" not in full.method
@@ -132,11 +133,11 @@ def test_a_deterministic_side_meets_every_seed(swap):
 def test_resamples_without_a_class_are_left_out_on_both_sides():
     ra = matrix(3, 100, seed=1)
     rb = matrix(3, 100, seed=2)
-    without = paired([1, 2, 4], [0, 3, 1], ra[:, 2:], rb[:, 2:])
+    complete = paired([1, 2, 4], [0, 3, 1], ra[:, 2:], rb[:, 2:])
     ra[2, 0] = np.nan
     rb[0, 1] = np.nan
     p = paired([1, 2, 4], [0, 3, 1], ra, rb)
-    assert (p.low, p.high) == (without.low, without.high)
+    assert (p.low, p.high) == (complete.low, complete.high)
     assert "98 resamples" in p.method
     assert "2 left out" in p.method
     ra[0, :20] = np.nan
@@ -200,14 +201,14 @@ def test_equivalence_comes_before_significance():
     for _ in range(2000):
         size, spread, margin = 10**rng.uniform(-4, -1, 3)
         a, b = (rng.normal(mean, spread, 5) for mean in (rng.choice([-size, size]), 0))
-        found = paired(a, b, *(values[:, None] + rng.normal(0, spread, (5, 50)) for values in (a, b)))
-        corrected = min(1, found.p * int(rng.integers(1, 5)))
-        is_inside, is_significant = -margin <= found.low and found.high <= margin, corrected < .05
+        result = paired(a, b, *(values[:, None] + rng.normal(0, spread, (5, 50)) for values in (a, b)))
+        raised_p = min(1, result.p * int(rng.integers(1, 5)))
+        is_inside, is_significant = -margin <= result.low and result.high <= margin, raised_p < .05
         cases[is_inside, is_significant] += 1
-        side = "better" if found.difference > 0 else "worse"
+        side = "better" if result.difference > 0 else "worse"
         expected = "within the margin" if is_inside else side if is_significant else "cannot tell"
-        assert verdict(found, delta=margin, p=corrected) == expected, (found, margin, corrected)
-        assert judge([found], margin).word[0] == verdict(found, delta=margin)
+        assert verdict(result, delta=margin, p=raised_p) == expected, (result, margin, raised_p)
+        assert judge([result], margin).word[0] == verdict(result, delta=margin)
     assert min(cases.values()) > 50, "draws of each kind"
 
 
@@ -216,13 +217,13 @@ def test_a_detectable_difference_is_found_four_times_in_five():
     assert np.isclose(items, (stats.norm.ppf(.975) + stats.norm.ppf(.8)) * .01)
     of_five = detectable(Paired(0, -1, 1, 10, 1, "m", error=.01, freedom=9), comparisons=5)
     rng = np.random.default_rng(0)
-    found = [paired(rng.normal(of_five, .01 * 10**.5, 10), np.zeros(10)).p < .05 / 5 for _ in range(2000)]
-    assert .74 < np.mean(found) < .84, "the first of five must have a p below one in a hundred"
+    is_detected = [paired(rng.normal(of_five, .01 * 10**.5, 10), np.zeros(10)).p < .05 / 5 for _ in range(2000)]
+    assert .74 < np.mean(is_detected) < .84, "the first of five must have a p below one in a hundred"
 
 
 # ---- several methods against one
 
-def trained(rng, methods, seeds, of_methods, tests=1):
+def seed_pairs(rng, methods, seeds, of_methods, tests=1):
     """Methods and plain fine-tuning on tests of 200 items, none better than another: one side a method and test, as
     `paired` takes it. Seeds vary in errors of a difference's test items."""
     out = []
@@ -237,25 +238,26 @@ def trained(rng, methods, seeds, of_methods, tests=1):
 
 
 def test_one_comparison_alone_stays_as_it_was():
-    sides = trained(np.random.default_rng(0), 1, 3, [1.])
+    sides = seed_pairs(np.random.default_rng(0), 1, 3, [1.])
     assert paired_together(sides) == [paired(*sides[0])]
     runs = [([.5], [.4], matrix(1), matrix(1, seed=1)), ([.6], [.4], matrix(1, seed=2), matrix(1, seed=1))]
-    alone = [paired(*one) for one in runs]
-    assert repr(paired_together(runs)) == repr(alone), "without seeds there is nothing to raise"
+    singles = [paired(*sides) for sides in runs]
+    assert repr(paired_together(runs)) == repr(singles), "without seeds there is nothing to raise"
 
 
 def test_comparisons_made_together_share_what_they_say_of_seeds():
-    sides = trained(np.random.default_rng(1), 4, 3, [.1, 1., 1., 3.])
-    alone = [paired(*one) for one in sides]
-    together = paired_together(sides)
-    own = [one.error**2 - one.items_error**2 for one in alone]
-    variances, freedom = raise_variances(own, 2)
-    for one, before, variance in zip(together, alone, variances):
-        total = variance + one.items_error**2
-        assert np.isclose(one.error**2, total) and one.items_error == before.items_error
-        assert np.isclose(one.freedom, total**2 / (variance**2 / freedom + one.items_error**4 / 199))
-        assert (one.difference, one.n) == (before.difference, 3) and one.error >= before.error - 1e-12
-        assert one.low < one.difference < one.high and "4 comparisons" in one.method
+    sides = seed_pairs(np.random.default_rng(1), 4, 3, [.1, 1., 1., 3.])
+    singles = [paired(*comparison) for comparison in sides]
+    jointly = paired_together(sides)
+    seed_variances = [comparison.error**2 - comparison.items_error**2 for comparison in singles]
+    variances, freedom = raise_variances(seed_variances, 2)
+    for comparison, single, variance in zip(jointly, singles, variances):
+        total = variance + comparison.items_error**2
+        assert np.isclose(comparison.error**2, total) and comparison.items_error == single.items_error
+        assert np.isclose(comparison.freedom, total**2 / (variance**2 / freedom + comparison.items_error**4 / 199))
+        assert (comparison.difference, comparison.n) == (single.difference, 3)
+        assert comparison.error >= single.error - 1e-12
+        assert comparison.low < comparison.difference < comparison.high and "4 comparisons" in comparison.method
     with pytest.raises(ValueError, match="2 and 3 seeds"):
         paired_together([*sides, ([1, 2], [3, 4], matrix(2), matrix(2))])
     with pytest.raises(ValueError, match="only a has replicates"):
@@ -266,6 +268,6 @@ def test_comparisons_made_together_share_what_they_say_of_seeds():
     (1, 1, False), (1, 2, True), (1, 3, True), (1, 4, False), (4, 2, True), (2, 3, False), (4, 3, False),
 ])
 def test_a_difference_says_whether_its_seeds_are_too_few(methods, seeds, provisional):
-    sides = trained(np.random.default_rng(0), methods, seeds, [1.] * methods)
-    assert {one.provisional for one in paired_together(sides)} == {provisional}
+    sides = seed_pairs(np.random.default_rng(0), methods, seeds, [1.] * methods)
+    assert {comparison.provisional for comparison in paired_together(sides)} == {provisional}
     assert not paired([1, 2, 4], [0, 3, 1]).provisional and not over_splits([.1, .2], 1.).provisional, "t alone holds"

@@ -8,14 +8,14 @@ from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 
 import made
-from debias_nb.encoders.tokens import tell_prompts
+from debias_nb.encoders.tokens import report_prompts
 from debias_nb.trainer import QuietTrainer, TokenizedOnce, training_arguments
 
 PAIRS = made.some_pairs(40)
 DATA = Dataset.from_dict({"left": [*PAIRS.left], "right": [*PAIRS.right], "score": PAIRS.label.astype(float).tolist()})
 
 
-def trained(trainer, model, folder, **changes) -> torch.Tensor:
+def train(trainer, model, folder, **changes) -> torch.Tensor:
     "The weights of a copy after two epochs."
     model = copy.deepcopy(model)
     args = training_arguments(folder, per_device_train_batch_size=16, num_train_epochs=2, learning_rate=1e-2,
@@ -27,23 +27,25 @@ def trained(trainer, model, folder, **changes) -> torch.Tensor:
 @pytest.mark.parametrize("prompts", [None, {"left": "why "}])
 def test_a_text_is_tokenized_once_and_training_is_that_of_sentence_transformers(tmp_path, monkeypatch, prompts):
     model = made.load(made.table(tmp_path))
-    asked = []
+    requests = []
     preprocess = type(model[0]).preprocess
-    monkeypatch.setattr(type(model[0]), "preprocess", lambda self, texts, **how: asked.extend(texts)
-                        or preprocess(self, texts, **how))
-    mine = trained(QuietTrainer, model, tmp_path, prompts=prompts)
+    monkeypatch.setattr(type(model[0]), "preprocess", lambda self, texts, **options: requests.extend(texts)
+                        or preprocess(self, texts, **options))
+    mine = train(QuietTrainer, model, tmp_path, prompts=prompts)
     once = {*PAIRS.left, *PAIRS.right} if prompts is None else {*PAIRS.right}
-    assert len(asked) == len(once) + (0 if prompts is None else 2 * len(PAIRS)), "behind a prompt in each epoch"
-    assert torch.equal(mine, trained(SentenceTransformerTrainer, model, tmp_path, prompts=prompts))
+    assert len(requests) == len(once) + (0 if prompts is None else 2 * len(PAIRS)), "behind a prompt in each epoch"
+    assert torch.equal(mine, train(SentenceTransformerTrainer, model, tmp_path, prompts=prompts))
 
 
 def test_features_are_those_of_the_model(tmp_path):
     model = made.load(made.table(tmp_path))
-    tell_prompts(model)
+    loss = CosineSimilarityLoss(model)
+    report_prompts(model, loss)
     once = TokenizedOnce(model.preprocess)
     for texts in (["red lamp", "old", "red lamp"], ["", "old"], ["old"], [""]):
         expected = model.preprocess(texts)
-        found = once(texts)
-        assert found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
-        assert all(found[name].dtype == expected[name].dtype for name in expected)
+        features = once(texts)
+        assert features.keys() == expected.keys()
+        assert all(torch.equal(features[name], expected[name]) for name in expected)
+        assert all(features[name].dtype == expected[name].dtype for name in expected)
     assert "prompt_length" in once(["red lamp"], prompt="why ")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.papers.reproduce import deviations, why_not_compared
+from debias_nb.papers.reproduce import agreement, deviations, why_not_compared
 from made import experiment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,33 +65,36 @@ print(json.dumps(said, default=lambda value: value.tolist()))
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
+def outputs(tmp_path_factory):
     "What the runs say with all instructions of this machine, and with others."
     if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
         pytest.skip("this machine has no AVX2: torch draws other normal numbers there")
     running = []
-    for changed in ({}, OTHERWISE):
+    for settings in ({}, OTHERWISE):
         environment = {name: value for name, value in os.environ.items() if name not in OTHERWISE}
-        environment |= changed | {"DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache")), "OMP_NUM_THREADS": "1"}
+        environment |= settings | {"DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache")), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-c", PROGRAM, json.dumps(RUNS), json.dumps(SMALLER)]
         running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True))
-    said = [json.loads(process.communicate(timeout=900)[0]) for process in running]
-    assert said[0]["drawn"] == said[1]["drawn"]
-    if said[0]["sums"] == said[1]["sums"]:
+    answers = [json.loads(process.communicate(timeout=900)[0]) for process in running]
+    assert answers[0]["drawn"] == answers[1]["drawn"]
+    if answers[0]["sums"] == answers[1]["sums"]:
         pytest.skip("no setting changes how this machine adds up")
-    return said
+    return answers
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_other_instructions_say_the_same(both, name):
-    here, there = (said[name] for said in both)
-    there["environment"]["cpu"] = "with other instructions"
-    why = why_not_compared(here, there)
-    if why:
-        pytest.skip(why)
-    found = deviations({name: here}, {name: there})
-    assert len(found) >= 2
-    assert not found.apart.any(), found[found.apart].to_string()
+def test_other_instructions_say_the_same(outputs, name):
+    mine, theirs = (answers[name] for answers in outputs)
+    theirs["environment"]["cpu"] = "with other instructions"
+    reason = why_not_compared(mine, theirs)
+    if reason:
+        pytest.skip(reason)
+    differences = deviations({name: mine}, {name: theirs})
+    assert len(differences) >= 2
+    assert not differences.apart.any(), differences[differences.apart].to_string()
+    *_, line = agreement({name: mine}, {name: theirs})[0]
+    count = len(differences)
+    assert line.startswith("| 20") and line.endswith(f", torch {torch.__version__} | {count} of {count} |")
 
 
 @pytest.mark.parametrize("loss, is_apart", [("mse", True), ("hinge", False)])

@@ -44,7 +44,7 @@ def model_for(method, answers, **changes):
     return answer_model(run_of(method, **changes), answers.questions + answers.answers)
 
 
-def fitted(method, answers, **changes):
+def fit(method, answers, **changes):
     "A trained model, and its trainer."
     model = model_for(method, answers, **changes)
     return model, fit_answers(model, answer_tokens(model.encoder, answers), run_of(method, **changes))
@@ -58,8 +58,8 @@ def run_of(method, **changes):
     settings = {
         "paper": "scan", "experiment": "demo", "profile": "planted", "encoder": SMALL, "method": method,
         "evaluate": ("iid", "shifted")}
-    own = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
-    return RunConfig(**(settings | own | changes))
+    parts = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
+    return RunConfig(**(settings | parts | changes))
 
 
 # the same steps on every processor
@@ -90,8 +90,8 @@ def test_gradients_are_rounded_to_the_same_share_of_their_largest_whatever_its_s
     exact = weight.grad.clone()
     round_gradients(torch.optim.SGD([weight]))
     assert weight.grad[2] == 0
-    apart = (weight.grad - exact).abs()
-    assert 0 < apart.max() <= exact[0] * 2**-20
+    distance = (weight.grad - exact).abs()
+    assert 0 < distance.max() <= exact[0] * 2**-20
 
 
 # what training begins with
@@ -128,29 +128,29 @@ def test_batches_of_like_length_in_an_order_that_seed_and_epoch_alone_decide():
     {}, {"weights": "oracle"}, {"weights": "shuffled"}, {"weights": "uniform", "debias": "paper"},
     {"weights": "uniform", "debias": "released"}])
 def test_learned_weights_and_debiasing_change_the_encoder(train, settings):
-    plain, other = (fitted(method, train)[0].encoder.state_dict() for method in (PLAIN, with_scan(**settings)))
-    assert any(not torch.equal(values, plain[name]) for name, values in other.items())
+    plain, variant = (fit(method, train)[0].encoder.state_dict() for method in (PLAIN, with_scan(**settings)))
+    assert any(not torch.equal(values, plain[name]) for name, values in variant.items())
 
 
 def test_contrast_zero_leaves_the_second_classification_loss(train):
     def history(contrast):
-        return fitted(with_scan(weights="uniform", debias="paper", contrast=contrast), train)[1].history
+        return fit(with_scan(weights="uniform", debias="paper", contrast=contrast), train)[1].history
 
-    contrasted, without = history(1.), history(0.)
-    assert set(without[0]) == {"sw", "ce", "cl"}
-    assert without[0] == contrasted[0] and without[-1] != contrasted[-1]
+    with_contrast, no_contrast = history(1.), history(0.)
+    assert set(no_contrast[0]) == {"sw", "ce", "cl"}
+    assert no_contrast[0] == with_contrast[0] and no_contrast[-1] != with_contrast[-1]
 
 
 def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
     model = model_for(PLAIN, train)
     data, rows = answer_tokens(model.encoder, train), torch.arange(120)
     hidden, labels = model(data.inputs.batch(rows)).detach(), data.labels[rows]
-    learned, shuffled = (
+    weights, shuffle = (
         Weigher(ScanConfig(weights=kind), data)(hidden, labels, rows) for kind in ("learned", "shuffled"))
     for label in (0, 1):
         of_class = labels == label
-        assert torch.equal(learned[of_class].sort()[0], shuffled[of_class].sort()[0])
-    assert not torch.equal(learned, shuffled)
+        assert torch.equal(weights[of_class].sort()[0], shuffle[of_class].sort()[0])
+    assert not torch.equal(weights, shuffle)
 
 
 def test_the_batch_before_stands_beside_a_batch(tokens):
@@ -158,9 +158,9 @@ def test_the_batch_before_stands_beside_a_batch(tokens):
                             torch.arange(40))
     weigher = Weigher(ScanConfig(memory="queue"), tokens)
     weigher(hidden, labels, rows)
-    alone = Weigher(ScanConfig(memory="queue"), tokens)
-    alone.generator.set_state(weigher.generator.get_state())
-    assert not torch.equal(weigher(hidden + 1, labels, rows), alone(hidden + 1, labels, rows))
+    single = Weigher(ScanConfig(memory="queue"), tokens)
+    single.generator.set_state(weigher.generator.get_state())
+    assert not torch.equal(weigher(hidden + 1, labels, rows), single(hidden + 1, labels, rows))
 
 
 def test_the_oracle_makes_overlap_say_nothing(tokens):
@@ -175,7 +175,7 @@ def test_the_oracle_makes_overlap_say_nothing(tokens):
 def test_positive_weight_counts_right_answers_more(train):
     def first_loss(weight):
         training = TRAINING.model_copy(update={"positive_weight": weight})
-        return fitted(PLAIN, train, training=training)[1].history[0]["sw"]
+        return fit(PLAIN, train, training=training)[1].history[0]["sw"]
 
     assert first_loss(3.) > 1.1 * first_loss(1.)
 
@@ -184,7 +184,7 @@ def test_positive_weight_counts_right_answers_more(train):
 
 def test_a_loss_that_is_not_finite_stops_training_with_its_step(train):
     with pytest.raises(TrainingFailed) as error:
-        fitted(PLAIN, train, training=TOO_FAST)
+        fit(PLAIN, train, training=TOO_FAST)
     assert error.value.step >= 1 and "the loss is" in str(error.value)
 
 
@@ -195,18 +195,18 @@ def as_printed(rate):
 
 def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(train, tmp_path):
     with pytest.raises(TrainingFailed, match="`rate`") as error:
-        fitted(as_printed(1000.), train)
+        fit(as_printed(1000.), train)
     assert error.value.step == 0
     with pytest.raises(TrainingFailed, match="`rate`"):
-        fitted(as_printed(1.), train)
+        fit(as_printed(1.), train)
     with pytest.raises(TrainingFailed, match="representations"):
-        fitted(SCAN, train, training=TOO_FAST)
-    lost, store = run_of(as_printed(1000.)), Store(tmp_path)
-    out = run_all([lost, run_of(PLAIN)], store, workers=1, progress=False)
-    assert "`rate`" in out.failed[lost.id] and len(out.records) == 1
-    failed, finished = sorted(store.all(), key=lambda record: record["status"])
-    assert failed["status"] == "failed" and "`rate`" in failed["error"]
-    assert finished["status"] == "finished" and "`rate`" not in finished.get("error", "")
+        fit(SCAN, train, training=TOO_FAST)
+    run, store = run_of(as_printed(1000.)), Store(tmp_path)
+    out = run_all([run, run_of(PLAIN)], store, workers=1, progress=False)
+    assert "`rate`" in out.failed[run.id] and len(out.records) == 1
+    failure, success = sorted(store.all(), key=lambda record: record["status"])
+    assert failure["status"] == "failed" and "`rate`" in failure["error"]
+    assert success["status"] == "finished" and "`rate`" not in success.get("error", "")
 
 
 def test_what_does_not_fit_is_refused_by_name(train):
@@ -214,17 +214,17 @@ def test_what_does_not_fit_is_refused_by_name(train):
     stage = TransferConfig(corpus="qnli", part="dev", learning_rate=1e-3, epochs=1)
     model = model_for(PLAIN, train)
     data = answer_tokens(model.encoder, train)
-    staged = TRAINING.model_copy(update={"transfer": stage})
+    training = TRAINING.model_copy(update={"transfer": stage})
     another_loss = PairTraining(learning_rate=1e-2, epochs=1, batch_size=2)
-    for refused, named in (
+    for call, words in (
         (lambda: train_stages(model, data, run_of(tanda), transfer=data), "TANDA"),
-        (lambda: train_stages(model, data, run_of(tanda, training=staged)), "TANDA"),
-        (lambda: fitted(PLAIN, train, training=another_loss), "loss"),
+        (lambda: train_stages(model, data, run_of(tanda, training=training)), "TANDA"),
+        (lambda: fit(PLAIN, train, training=another_loss), "loss"),
         (lambda: task.training_answers(AnswersCorpus(name="wikiq", task="answers")), "wikiqa"),
         (lambda: task.evaluation_answers("shiftet", CORPUS), "shifted"),
     ):
-        with pytest.raises(ValueError, match=named):
-            refused()
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_the_first_stage_knows_nothing_of_scan(train):
@@ -248,17 +248,17 @@ def test_the_first_stage_knows_nothing_of_scan(train):
 def test_questions_without_a_right_answer_are_excluded_and_counted():
     ids, questions = ["1", "1", "2", "2", "3"], ["q"] * 2 + ["r"] * 2 + ["s"]
     toy = Answers("toy", ids, questions, list("abcde"), np.array([1, 0, 0, 0, 1]))
-    values, resampled, each = evaluate_answers(np.array([1., 0, 1, 0, 3]), toy)
-    assert values["excluded"] == 1 and len(each) == 2 and values["map"] == 1.
-    assert set(resampled) >= {"map", "mrr", "p1"}
+    values, resamples, by_question = evaluate_answers(np.array([1., 0, 1, 0, 3]), toy)
+    assert values["excluded"] == 1 and len(by_question) == 2 and values["map"] == 1.
+    assert set(resamples) >= {"map", "mrr", "p1"}
 
 
 def test_questions_are_split_by_whether_counting_words_misleads():
     answers = planted_answers(WORLD, "iid")
-    values, _, each = evaluate_answers(shared_words(answers), answers)
-    away = values["misled"]
-    assert values["map"] == pytest.approx(away * values["map[misled]"] + (1 - away) * values["map[led]"])
-    assert np.mean(each) == pytest.approx(values["map"], abs=1e-4)
+    values, _, by_question = evaluate_answers(shared_words(answers), answers)
+    misled_part = values["misled"]
+    assert values["map"] == pytest.approx(misled_part * values["map[misled]"] + (1 - misled_part) * values["map[led]"])
+    assert np.mean(by_question) == pytest.approx(values["map"], abs=1e-4)
     assert values["map[led]"] > values["map[misled]"]
 
 
@@ -275,15 +275,15 @@ def test_a_diary_tells_nothing_where_nothing_was_seen():
 def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests():
     noisy = CORPUS.model_copy(update={"flip": .2})
     for part, share in (("train", .2), ("dev", 0)):
-        clean, switched = (task.training_answers(corpus, part).labels for corpus in (CORPUS, noisy))
-        assert (clean != switched).sum() == round(share * len(clean))
-    whole, bent = (task.evaluation_answers(name, CORPUS) for name in ("iid", "iid perturbed"))
-    apart = sum(one != other for one, other in zip(whole.answers, bent.answers))
-    assert apart == bent.counts["perturbed candidates"] == round(.3 * len(whole))
-    assert whole.questions == bent.questions and (whole.labels == bent.labels).all()
-    counted, _ = task.counts(CORPUS)
-    assert counted["planted #Q Train"] == WORLD.questions
-    assert counted["planted #A Test"] == WORLD.tests * WORLD.candidates
+        clean, flipped_labels = (task.training_answers(corpus, part).labels for corpus in (CORPUS, noisy))
+        assert (clean != flipped_labels).sum() == round(share * len(clean))
+    complete, bent = (task.evaluation_answers(name, CORPUS) for name in ("iid", "iid perturbed"))
+    changes = sum(text != bent_text for text, bent_text in zip(complete.answers, bent.answers))
+    assert changes == bent.counts["perturbed candidates"] == round(.3 * len(complete))
+    assert complete.questions == bent.questions and (complete.labels == bent.labels).all()
+    counts_of, _ = task.counts(CORPUS)
+    assert counts_of["planted #Q Train"] == WORLD.questions
+    assert counts_of["planted #A Test"] == WORLD.tests * WORLD.candidates
 
 
 def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
@@ -304,8 +304,8 @@ def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
     monkeypatch.setattr(task, "training_answers", lambda corpus: Answers("train", ["1"], ["q"], ["A"], np.array([1])))
     monkeypatch.setattr(task, "evaluation_answers", lambda name, corpus: few)
     counting = run_of(AnswersMethod(name="Word overlap", trained=False), measure=("known texts",), evaluate=("iid",))
-    found = execute(counting)["metrics"]["iid"]
-    assert [found[what] for what in ("no known text", "one known text", "two known texts")] == [1 / 3] * 3
+    metrics = execute(counting)["metrics"]["iid"]
+    assert [metrics[part] for part in ("no known text", "one known text", "two known texts")] == [1 / 3] * 3
 
 
 def test_the_weights_have_a_learning_rate_of_their_own(tokens):

@@ -1,23 +1,21 @@
 "The article as it is printed, the artifact without names, and when its statements were written down."
-import ast
 import importlib.util
-import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
+from debias_nb.files import load_yaml
+
 from needs import lacks
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "nbs/papers/report.ipynb"
 sys.path.insert(0, str(ROOT / "tools"))
 spec = importlib.util.spec_from_file_location("article", ROOT / "tools" / "article.py")
 tool = importlib.util.module_from_spec(spec)
@@ -41,24 +39,25 @@ def test_links_lead_to_the_repository_and_nothing_of_nbdev_is_printed(tmp_path):
 
 
 def test_names_are_taken_from_texts_and_binary_files_stay():
-    own = tool.settings()
-    text = (f"{own['git_url']}/blob/main by {own['author']}, {own['author_email']}; "
-            f"{own['doc_host']}{own['doc_baseurl']}; {own['copyright']}")
+    names = tool.settings()
+    text = (f"{names['git_url']}/blob/main by {names['author']}, {names['author_email']}; "
+            f"{names['doc_host']}{names['doc_baseurl']}; {names['copyright']}")
     hidden = tool.without_names(text.encode()).decode()
-    assert "github" not in hidden and own["author"].lower() not in hidden.lower() and hidden.count(tool.ANONYMOUS) == 2
+    assert "github" not in hidden and names["author"].lower() not in hidden.lower()
+    assert hidden.count(tool.ANONYMOUS) == 2
     assert tool.without_names(b"\xff\xfe" + text.encode()) == b"\xff\xfe" + text.encode()
 
 
 @pytest.mark.slow
 def test_the_artifact_has_all_files_and_no_name(tmp_path):
-    own = tool.settings()
-    names_of_us = [own["git_url"].removeprefix("https://"), own["doc_host"], own["author_email"]]
+    settings = tool.settings()
+    names_of_us = [settings["git_url"].removeprefix("https://"), settings["doc_host"], settings["author_email"]]
     tool.pack_anonymous(tmp_path / "a.tar.gz")
-    committed = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True,
-                               text=True, check=True)
+    process = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True,
+                             text=True, check=True)
     with tarfile.open(tmp_path / "a.tar.gz") as files:
         names = [file.name.removeprefix("artifact/") for file in files if file.isfile()]
-        assert set(committed.stdout.splitlines()) == set(names)
+        assert set(process.stdout.splitlines()) == set(names)
         for file in files:
             content = files.extractfile(file).read() if file.isfile() else b""
             assert not any(name.encode() in content for name in names_of_us), file.name
@@ -87,35 +86,25 @@ def test_more_pages_than_allowed_are_refused(tmp_path, monkeypatch):
         tool.main(["--out", str(tmp_path)])
 
 
-def statements() -> list:
-    "The statements of the article, without what they need of the records."
-    wanted = ("Statement", "CLAIMS_OF_A", "STATEMENTS")
-    for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
-        source = "".join(cell["source"])
-        if "STATEMENTS = [" in source:
-            body = [node for node in ast.parse(source).body if getattr(node, "name", "") in wanted
-                    or isinstance(node, ast.Assign) and node.targets[0].id in wanted]
-            names = {"dataclass": dataclass}
-            exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)
-            return names["STATEMENTS"]
-    raise AssertionError("no cell has STATEMENTS")
+STATEMENTS = load_yaml(ROOT / "experiments/registered.yaml")["statements"]
 
 
 def of_git(*arguments: str) -> str | None:
     "What git says; None for what is not there."
-    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True,
-                          env=os.environ | {"TZ": "UTC"})
-    return done.stdout if done.returncode == 0 else None
+    process = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True,
+                             env=os.environ | {"TZ": "UTC"})
+    return process.stdout if process.returncode == 0 else None
 
 
-@pytest.mark.parametrize("one", statements(), ids=lambda one: one.about)
-def test_each_statement_was_written_down_by_the_commit_that_is_named(one):
-    date = of_git("show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%S", one.commit)
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement["about"])
+def test_each_statement_was_written_down_by_the_commit_that_is_named(statement):
+    commit, file = statement["commit"], statement["file"]
+    date = of_git("show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%S", commit)
     if date is None:
-        pytest.skip(f"the history does not reach {one.commit}")
-    before = of_git("show", f"{one.commit}^:{one.file}") or ""
-    assert one.phrase in of_git("show", f"{one.commit}:{one.file}") and one.phrase not in before
-    assert date.strip() == one.written
+        pytest.skip(f"the history does not reach {commit}")
+    earlier_text = of_git("show", f"{commit}^:{file}") or ""
+    assert statement["phrase"] in of_git("show", f"{commit}:{file}") and statement["phrase"] not in earlier_text
+    assert date.strip() == statement["written"]
 
 
 def shares_after_statements(article: str) -> dict[str, float]:
@@ -123,12 +112,12 @@ def shares_after_statements(article: str) -> dict[str, float]:
     rows = [line.strip("| ").split(" | ") for line in article.splitlines()
             if re.fullmatch(r"\| \d \|.* of [\d,]+ \|", line)]
     counts = {row[1]: [int(number.replace(",", "")) for number in row[-1].split(" of ")] for row in rows}
-    return {about: after / total for about, (after, total) in counts.items()}
+    return {subject: later / total for subject, (later, total) in counts.items()}
 
 
 def test_questions_that_findings_call_asked_before_the_runs_were():
     shares = shares_after_statements((ROOT / "reports/REPORT.md").read_text("utf-8"))
-    assert len(shares) == len(statements())
+    assert len(shares) == len(STATEMENTS)
     assert min(shares.values()) >= .9 # as the page of findings says
 
 

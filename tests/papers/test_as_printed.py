@@ -26,23 +26,24 @@ def paper(request):
 
 
 @pytest.fixture(scope="module")
-def compared(paper):
+def entries(paper):
     return comparisons_of(paper)
 
 
-def test_a_setting_that_differs_has_a_reason_and_a_reason_has_a_difference(compared):
-    assert faults(compared) == []
-    assert any(one.differing for one in compared)
+def test_a_setting_that_differs_has_a_reason_and_a_reason_has_a_difference(entries):
+    assert faults(entries) == []
+    assert any(entry.differing for entry in entries)
 
 
-def test_at_the_papers_own_profile_nothing_differs_but_what_is_marked(compared):
+def test_at_the_papers_own_profile_nothing_differs_but_what_is_marked(entries):
     "What is marked is listed on the page, with its reason."
-    assert {one.setting.name for one in unmet(compared)} == {one.setting.name for one in compared if one.setting.unmet}
+    assert {entry.setting.name for entry in unmet(entries)} == {entry.setting.name for entry in entries
+                                                                if entry.setting.unmet}
 
 
-def test_every_table_of_a_paper_has_settings_and_every_reader_is_used(paper, compared):
+def test_every_table_of_a_paper_has_settings_and_every_reader_is_used(paper, entries):
     notebooks = {path.stem for path in NOTEBOOKS if path.parent.name == paper}
-    with_settings = {one.experiment for one in compared}
+    with_settings = {entry.experiment for entry in entries}
     assert {name for name in notebooks if name.startswith("table")} <= with_settings
     of_all = {setting.read for name in papers() for setting in load_expected(name).settings}
     assert READERS.keys() <= of_all
@@ -57,7 +58,7 @@ def copy(tmp_path, monkeypatch):
     return tmp_path
 
 
-def replaced(path, old, new):
+def replace_text(path, old, new):
     "Replace a text that a file has."
     text = path.read_text("utf-8")
     assert old in text
@@ -70,28 +71,28 @@ def replaced(path, old, new):
 ])
 def test_a_made_up_difference_is_found(copy, profile, fault):
     batch = {"planted": 64, "paper": 250}[profile]
-    replaced(copy / f"experiments/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
-    setting, = (one for one in load_expected("itvreg").settings if one.name == "batch size"
-                and "table06" in one.experiments)
-    changed = setting.model_copy(update={"experiments": ("table06",), "why": {}})
-    found = [one.setting.name for one in comparisons_of("itvreg", ["table06"]) if profile in one.differing]
-    assert "batch size" in found
+    replace_text(copy / f"experiments/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
+    setting, = (entry for entry in load_expected("itvreg").settings if entry.name == "batch size"
+                and "table06" in entry.experiments)
+    variant = setting.model_copy(update={"experiments": ("table06",), "why": {}})
+    names = [entry.setting.name for entry in comparisons_of("itvreg", ["table06"]) if profile in entry.differing]
+    assert "batch size" in names
     experiments = [load_experiment("itvreg/table06", profile)]
-    assert faults([compare(changed, experiments)]) == [fault]
+    assert faults([compare(variant, experiments)]) == [fault]
 
 
 def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
-    replaced(copy / "experiments/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
-    differing = {one.setting.name for one in unmet(comparisons_of("arr", ["table02"])) if not one.setting.unmet}
+    replace_text(copy / "experiments/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
+    differing = {entry.setting.name for entry in unmet(comparisons_of("arr", ["table02"])) if not entry.setting.unmet}
     assert differing == {"learning rates that are tried"}
 
 
-def test_a_reason_that_explains_nothing_is_found(compared):
-    one = next(one for one in compared if is_printed(one) and not one.differing and "small" in one.here)
-    setting = one.setting.model_copy(update={"why": {"small": "a reason"}})
-    changed = replace(one, setting=setting)
+def test_a_reason_that_explains_nothing_is_found(entries):
+    entry = next(entry for entry in entries if is_printed(entry) and not entry.differing and "small" in entry.here)
+    setting = entry.setting.model_copy(update={"why": {"small": "a reason"}})
+    variant = replace(entry, setting=setting)
     names = ", ".join(setting.experiments)
-    assert faults([changed]) == [f"{setting.name} of {names}: a reason for small, where nothing differs"]
+    assert faults([variant]) == [f"{setting.name} of {names}: a reason for small, where nothing differs"]
 
 
 @pytest.mark.parametrize("old, new, message", [
@@ -101,7 +102,7 @@ def test_a_reason_that_explains_nothing_is_found(compared):
      "last year of training: no run of itvreg/table02 has it"),
 ])
 def test_a_made_up_place_is_refused(copy, old, new, message):
-    replaced(copy / "experiments/printed/itvreg.yaml", old, new)
+    replace_text(copy / "experiments/printed/itvreg.yaml", old, new)
     with pytest.raises(ConfigError, match=message):
         comparisons_of("itvreg")
 
@@ -123,8 +124,8 @@ def test_a_setting_says_where_it_is_printed_and_where_it_is_read(changes, messag
 
 def test_a_setting_stands_once(copy):
     line = re.search(r"  - \{name: margin,.*\n", (copy / "experiments/printed/itvreg.yaml").read_text("utf-8"))[0]
-    again = re.sub(r", why: .*", "}", line)
-    replaced(copy / "experiments/printed/itvreg.yaml", line, line + again)
+    repetition = re.sub(r", why: .*", "}", line)
+    replace_text(copy / "experiments/printed/itvreg.yaml", line, line + repetition)
     with pytest.raises(ConfigError, match="'margin' of table02 occurs twice"):
         load_expected("itvreg")
 
@@ -136,29 +137,30 @@ def test_every_page_of_a_table_tells_which_settings_differ(path):
     profile = re.search(r"differs? at `(\w+)`", page)[1]
     assert key_deviations(name, profile).partition(" ([all")[0] in page
     comparisons = comparisons_of(path.parent.name,
-                                 [one.experiment for one in all_experiments(path.parent.name) if page_of(one) == name])
-    mattering = {one.setting.name for one in comparisons if one.setting.matters and is_printed(one)
-                 and profile in one.differing}
+                                 [entry.experiment for entry in all_experiments(path.parent.name)
+                                  if page_of(entry) == name])
+    mattering = {entry.setting.name for entry in comparisons if entry.setting.matters and is_printed(entry)
+                 and profile in entry.differing}
     section = page.partition("## What differs")[2].partition("\n## ")[0]
     assert {line.split("|")[1].strip() for line in section.partition("|---")[2].splitlines()[1:]
             if line.startswith("| ")} == mattering
 
 
 def test_a_setting_is_listed_where_it_differs_and_matters(copy):
-    listed = "| base encoder | NLI-DistilBERT |"
-    assert listed in key_deviations("itvreg/table06", "small")
-    assert listed not in key_deviations("itvreg/table06", "paper")
-    replaced(copy / "experiments/printed/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]",
-             "{name: base encoder, experiments: [table06]")
-    assert listed not in key_deviations("itvreg/table06", "small")
+    row = "| base encoder | NLI-DistilBERT |"
+    assert row in key_deviations("itvreg/table06", "small")
+    assert row not in key_deviations("itvreg/table06", "paper")
+    replace_text(copy / "experiments/printed/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]",
+                 "{name: base encoder, experiments: [table06]")
+    assert row not in key_deviations("itvreg/table06", "small")
 
 
 def test_the_article_names_what_differs_on_public_data(paper):
-    said = in_short(paper)
-    printed = [one for one in comparisons_of(paper) if is_printed(one)]
-    at_small = [one for one in printed if "small" in one.differing]
-    important = {one.setting.name for one in [*unmet(printed), *at_small] if one.setting.matters
-                 or "paper" in one.differing}
-    assert all(name in said for name in important)
-    assert said.startswith(f"{len({one.setting.name for one in at_small})} of the ")
+    sentence = in_short(paper)
+    entries_printed = [entry for entry in comparisons_of(paper) if is_printed(entry)]
+    at_small = [entry for entry in entries_printed if "small" in entry.differing]
+    important = {entry.setting.name for entry in [*unmet(entries_printed), *at_small] if entry.setting.matters
+                 or "paper" in entry.differing}
+    assert all(name in sentence for name in important)
+    assert sentence.startswith(f"{len({entry.setting.name for entry in at_small})} of the ")
     assert load_yaml(ROOT / "experiments/printed" / f"{paper}.yaml")["settings"]

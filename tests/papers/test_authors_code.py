@@ -123,11 +123,11 @@ class SupConLoss(nn.Module):
 def as_diff(path: str, text: str) -> str:
     "A diff that adds a file behind one that changes another."
     lines = text.splitlines()
-    added = "".join(f"+{line}\n" for line in lines)
-    other = "diff --git a/run.py b/run.py\n--- a/run.py\n+++ b/run.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+    lines_added = "".join(f"+{line}\n" for line in lines)
+    change = "diff --git a/run.py b/run.py\n--- a/run.py\n+++ b/run.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
     last = "diff --git a/last.py b/last.py\n--- a/last.py\n+++ b/last.py\n@@ -1 +1 @@\n-b = 1\n+b = 2\n"
-    return (f"{other}diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 "
-            f"+1,{len(lines)} @@\n{added}{last}")
+    return (f"{change}diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 "
+            f"+1,{len(lines)} @@\n{lines_added}{last}")
 
 
 def scan_clone(folder: Path, momentum: float = .9) -> Path:
@@ -167,10 +167,10 @@ def test_code_that_computes_the_same_comes_out_the_same(tmp_path, capsys):
 
 
 def test_code_that_computes_something_else_is_seen(tmp_path):
-    same, other = (tool.compare(scan_clone(tmp_path / str(momentum), momentum), None) for momentum in (.9, .5))
-    assert not other.arr and max(row["weights"] for row in same.weights) < 1e-7
-    assert all(row["memory_weights"] > 1e-6 for row in other.weights[:2])
-    assert other.weights[0]["weights"] > 100 * same.weights[0]["weights"]
+    equal, unequal = (tool.compare(scan_clone(tmp_path / str(momentum), momentum), None) for momentum in (.9, .5))
+    assert not unequal.arr and max(row["weights"] for row in equal.weights) < 1e-7
+    assert all(row["memory_weights"] > 1e-6 for row in unequal.weights[:2])
+    assert unequal.weights[0]["weights"] > 100 * equal.weights[0]["weights"]
 
 
 @pytest.mark.parametrize("file, text, message", [

@@ -27,8 +27,8 @@ def corpora(draw):
     "Up to 60 texts, no two alike."
     row = st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["tea", "sea", "war", "law", "zoo"]))
     rows = draw(st.lists(row, min_size=8, max_size=60))
-    written_by, about = [author for author, _ in rows], [topic for _, topic in rows]
-    return Texts("drawn", written_by, about, [f"text {i}" for i in range(len(rows))])
+    written_by, topics = [author for author, _ in rows], [topic for _, topic in rows]
+    return Texts("drawn", written_by, topics, [f"text {i}" for i in range(len(rows))])
 
 
 def world(part, likeness=0., **dials):
@@ -83,9 +83,9 @@ def test_what_can_be_asked_about_authors():
 
 
 def test_repeats_go_that_appear_when_signatures_or_quotes_go():
-    signed = Texts("mail", list("aab"), None, ["Yes.\n-- \nann", "Yes.\n-- \nann, 1993", "No."])
-    assert len(clean(signed)) == 3
-    assert clean(signed, signatures=True).text == ["Yes.", "No."]
+    mails = Texts("mail", list("aab"), None, ["Yes.\n-- \nann", "Yes.\n-- \nann, 1993", "No."])
+    assert len(clean(mails)) == 3
+    assert clean(mails, signatures=True).text == ["Yes.", "No."]
     quoting = Texts("mail", list("aa"), None, ["> yours\nYes.", "> yours"])
     assert clean(quoting, quotes=True).text == ["Yes."]
 
@@ -104,7 +104,7 @@ def test_signatures_end_where_a_text_is_its_own():
 # ---------------------------------------------------------------- reading
 
 
-@pytest.mark.parametrize("content, named", [
+@pytest.mark.parametrize("content, words", [
     ('{"author": "a", "text": "x"}\n{"author": "a", "text": "caf\xe9"}\n'.encode("latin-1"), "a.jsonl:2: "),
     ("", "a.jsonl"),
     ('{"author": "a", "text": "x", "topic": "t"}\n\n', "a.jsonl:2: "),
@@ -115,16 +115,16 @@ def test_signatures_end_where_a_text_is_its_own():
     ('{"author": "a", "text": "x", "date": "4/93"}\n', "a.jsonl:1: date"),
     ('{"author": "a", "text": "x"}\n{"author": "a", "text": "y", "topic": "t"}\n', "a.jsonl: "),
 ])
-def test_bad_files_are_named(tmp_path, content, named):
-    with pytest.raises(DataError, match=named):
+def test_bad_files_are_named(tmp_path, content, words):
+    with pytest.raises(DataError, match=words):
         read_texts(write(tmp_path / "a.jsonl", content))
 
 
 def test_files_are_read_to_the_letter(tmp_path):
     rows = [{"author": 1, "date": 1993, "text": "é"}, {"author": "b", "text": "x\u2028y"}]
     plain = write(tmp_path / "a.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    zipped = write(tmp_path / "a.jsonl.gz", gzip.compress(jsonl(tmp_path / "b.jsonl", rows).read_bytes()))
-    assert read_texts(plain).fingerprint == read_texts(zipped).fingerprint
+    archive = write(tmp_path / "a.jsonl.gz", gzip.compress(jsonl(tmp_path / "b.jsonl", rows).read_bytes()))
+    assert read_texts(plain).fingerprint == read_texts(archive).fingerprint
     read = read_texts(plain)
     assert read.text == ["é", "x\u2028y"], "a line ends at a line feed and nowhere else"
     assert (read.author, read.date, read.topic) == (["1", "b"], ["1993", ""], None)
@@ -136,7 +136,7 @@ def as_bytes(content):
     return (content if isinstance(content, str) else json.dumps(content)).encode()
 
 
-def packed(path, files):
+def pack(path, files):
     "An archive of the files, each in the folder `set`."
     with tarfile.open(path, "w:gz") as tar:
         for name, content in files.items():
@@ -147,10 +147,10 @@ def packed(path, files):
     return path
 
 
-def problem(name, known, unknown):
+def problem(name, candidates, unknown):
     "The files of a problem; `known` are rows of candidate, fandom and text, `unknown` of candidate and text."
     infos, truths, files = [], [], {}
-    for i, (candidate, fandom, text) in enumerate(known):
+    for i, (candidate, fandom, text) in enumerate(candidates):
         infos.append({"true-author": candidate, "known-text": f"known{i}", "fandom": fandom})
         files[f"{name}/{candidate}/known{i}.txt"] = text
     for i, (candidate, text) in enumerate(unknown):
@@ -171,7 +171,7 @@ def test_candidates_are_merged_through_others(tmp_path):
     "c1 of p1, c2 and c3 share texts in a chain; the impostor's text joins nobody."
     second = problem("p2", [("c2", "sea", "B")], [("c2", "C")])
     third = problem("p3", [("c3", "war", "C"), ("c1", "sea", "Z")], [("c1", "Y")])
-    texts = read_pan19(packed(tmp_path / "a.tar.gz", INFO | FIRST | second | third))
+    texts = read_pan19(pack(tmp_path / "a.tar.gz", INFO | FIRST | second | third))
     assert set(texts.author) == {"p1/c1", "p3/c1"} and Counter(texts.author)["p1/c1"] == 5
     assert texts.counts["candidates merged into others"] == 2
     assert texts.counts["texts without an author"] == 1
@@ -180,7 +180,7 @@ def test_candidates_are_merged_through_others(tmp_path):
 def test_an_impostor_tells_the_target_fandom(tmp_path):
     second = problem("p2", [("c2", "law", "Z")], [("c2", "C")])
     third = problem("p3", [("c3", "war", "D")], [("c4", "E")])
-    texts = read_pan19(packed(tmp_path / "a.tar.gz", INFO | FIRST | second | third))
+    texts = read_pan19(pack(tmp_path / "a.tar.gz", INFO | FIRST | second | third))
     assert dict(zip(texts.text, texts.topic)) == {
         "A": "tea", "B": "law", "Z": "law", "C": "target of p2", "D": "war", "E": "target of p3"}
     assert texts.counts["candidates without a known text"] == 1
@@ -190,7 +190,7 @@ PAIR = {"id": "x", "fandoms": ["t", "s"], "pair": ["One.", "Two."]}
 TRUTH = {"id": "x", "authors": [1, 2]}
 
 
-@pytest.mark.parametrize("pairs, truths, named", [
+@pytest.mark.parametrize("pairs, truths, words", [
     ([PAIR | {"fandoms": ["t"]}], [TRUTH], "pairs.jsonl:1: fandoms.1"),
     ([PAIR | {"pair": ["One.", " "]}], [TRUTH], "pairs.jsonl:1: pair.1"),
     ([PAIR], [TRUTH | {"authors": [1, True]}], "truth.jsonl:1: authors.1"),
@@ -198,8 +198,8 @@ TRUTH = {"id": "x", "authors": [1, 2]}
     ([PAIR], [TRUTH, TRUTH | {"id": "y"}], "pairs.jsonl, .*truth.jsonl: the id 'y'"),
     ([PAIR, PAIR], [TRUTH], "pairs.jsonl:2: the id 'x'"),
 ])
-def test_bad_pairs_are_named(tmp_path, pairs, truths, named):
-    with pytest.raises(DataError, match=named):
+def test_bad_pairs_are_named(tmp_path, pairs, truths, words):
+    with pytest.raises(DataError, match=words):
         read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", pairs), jsonl(tmp_path / "truth.jsonl", truths))
 
 
@@ -221,25 +221,25 @@ def test_files_placed_by_hand_are_read(tmp_path, monkeypatch):
 
 
 def test_the_order_of_a_corpus_does_not_choose_authors_and_topics(training):
-    turned = training.take(np.random.default_rng(0).permutation(len(training)))
+    shuffle = training.take(np.random.default_rng(0).permutation(len(training)))
     for split, options in ((paper_split, {"share": 1.}), (leakage_aware_split, {})):
         straight = split(training, .5, .5, validation=0, **options).parts()
-        other = split(turned, .5, .5, validation=0, **options).parts()
+        second = split(shuffle, .5, .5, validation=0, **options).parts()
         for part, texts in straight.items():
-            assert sorted(texts.text) == sorted(other[part].text)
+            assert sorted(texts.text) == sorted(second[part].text)
 
 
 def test_a_seed_and_a_part_have_streams_of_their_own(training):
     split = paper_split(training, .5, .5, validation=3)
     assert fingerprints(paper_split(training, .5, .5, validation=3)) == fingerprints(split)
-    more = paper_split(training, .5, .5, validation=9)
-    assert set(more.validation.text) > set(split.validation.text)
-    assert more.tests["cross"].fingerprint == split.tests["cross"].fingerprint
-    other = paper_split(training, .5, .5, validation=3, seed=1)
-    assert other.train.fingerprint != split.train.fingerprint
+    larger = paper_split(training, .5, .5, validation=9)
+    assert set(larger.validation.text) > set(split.validation.text)
+    assert larger.tests["cross"].fingerprint == split.tests["cross"].fingerprint
+    second = paper_split(training, .5, .5, validation=3, seed=1)
+    assert second.train.fingerprint != split.train.fingerprint
 
 
-@pytest.mark.parametrize("split, parameters, named", [
+@pytest.mark.parametrize("split, parameters, words", [
     (paper_split, {"authors": 0.}, "authors"),
     (paper_split, {"authors": .001}, "authors"),
     (paper_split, {"topics": 20}, "topics"),
@@ -251,8 +251,8 @@ def test_a_seed_and_a_part_have_streams_of_their_own(training):
     (leakage_aware_split, {"similarity": -.99}, "similarity"),
     (leakage_aware_split, {"authors": 1.}, "no texts"),
 ])
-def test_bad_parameters_of_a_split_are_refused(training, split, parameters, named):
-    with pytest.raises(ValueError, match=named):
+def test_bad_parameters_of_a_split_are_refused(training, split, parameters, words):
+    with pytest.raises(ValueError, match=words):
         split(training, **({"authors": .5, "topics": .5} | parameters))
 
 
@@ -317,8 +317,8 @@ def test_a_topic_of_the_same_name_on_the_other_side_is_another_topic(training):
 def test_a_topic_model_knows_the_topics_of_training_and_no_others(training):
     points = topic_model(training)(training.text)
     assert points.shape == (len(training), len(set(training.topic)))
-    named = np.array(sorted(set(training.topic)))[points.argmax(1)]
-    assert (named == np.array(training.topic)).mean() > .8
+    words = np.array(sorted(set(training.topic)))[points.argmax(1)]
+    assert (words == np.array(training.topic)).mean() > .8
     assert not topic_model(training)(["zzz yyy"]).any()
 
 

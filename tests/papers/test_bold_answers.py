@@ -241,16 +241,6 @@ def test_the_answer_on_published_fine_tunes_is_that_of_its_counts():
     assert f"{other.loses:.0%} [{other.loses_low:.0%}, {other.loses_high:.0%}]" in page.partition("\n- ")[0]
 
 
-def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
-    answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "diagnosis/LABELS.md").read_text("utf-8"), re.M)[1]
-    counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(
-        losses=("losses", "sum"), shifts=("shifts", "sum"))
-    bold = answer.partition(" In all other cases, label")[0]
-    for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():
-        if name in bold:
-            assert counts.loc[kind, "shifts"] >= 50 and counts.loc[kind, "losses"] <= counts.loc[kind, "shifts"] / 50
-
-
 def settings_of(
     name: str, table: str, method: str,
 ) -> dict: # of the runs of a method in a table, but its name, seeds, and what it is called

@@ -31,7 +31,7 @@ from debias_nb.runs.records import Store, failed_record
 from debias_nb.papers.pages.cells import row_name
 from debias_nb.papers.pages.report import all_cells
 from debias_nb.runs.tasks import lacking
-from made import STATIC, experiment, invented
+from made import STATIC, experiment, record_of
 
 ROOT = Path(__file__).parents[2]
 ENV = os.environ | {
@@ -40,8 +40,8 @@ ENV = os.environ | {
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
 # they speak of all configurations, of claims, or of published scores
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb",
-                                        "report.ipynb", "studies", "finetunes.ipynb", "labels.ipynb")
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "facts.ipynb",
+                                        "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb")
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
@@ -139,9 +139,9 @@ def odd_notebooks(tmp_path_factory):
 ])
 def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, args, name):
     monkeypatch.chdir(odd_notebooks.folder)
-    done = shell("run", *args)
-    assert done.exit_code == 2 and done.stdout == "", done.output
-    assert name in done.stderr
+    run = shell("run", *args)
+    assert run.exit_code == 2 and run.stdout == "", run.output
+    assert name in run.stderr
     assert not (odd_notebooks.folder / "_runs").exists()
 
 
@@ -151,8 +151,8 @@ def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, var
     nowhere = project.folder / "nope"
     monkeypatch.setenv(variable, str(nowhere))
     for command in (["run", "toy/good"], ["batch"]):
-        done = shell(*command)
-        assert done.exit_code == 2 and f"{variable} names {nowhere}" in done.stderr
+        run = shell(*command)
+        assert run.exit_code == 2 and f"{variable} names {nowhere}" in run.stderr
     assert not (project.folder / "_runs").exists()
 
 
@@ -161,8 +161,8 @@ def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, var
 def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, no_kernel, command):
     "The package is that of the clone, and the current folder is not in it."
     monkeypatch.chdir(tmp_path)
-    done = shell(*command)
-    assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
+    run = shell(*command)
+    assert run.exit_code == 2 and f"and {tmp_path} is not in one" in run.stderr
 
 
 OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"],
@@ -176,22 +176,22 @@ def test_a_command_of_a_clone_says_so_before_it_asks_for_a_package(tmp_path, mon
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "seaborn", None) # which cannot be imported
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, [command, *OF_A_CLONE[command]])
-    assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
-    assert done.stdout == "" and not list(tmp_path.iterdir())
+    run = CliRunner().invoke(app, [command, *OF_A_CLONE[command]])
+    assert run.exit_code == 2 and f"and {tmp_path} is not in one" in run.stderr
+    assert run.stdout == "" and not list(tmp_path.iterdir())
 
 
 # running, failing, going on
 
 def text(path):
     "What the cells of an executed notebook have printed or shown as Markdown."
-    found = []
+    texts = []
     for cell in nbformat.read(path, 4).cells:
         for output in cell.get("outputs", []):
-            said = output.get("text") or output.get("data", {}).get("text/markdown")
-            if said:
-                found.append(said)
-    return found
+            output_text = output.get("text") or output.get("data", {}).get("text/markdown")
+            if output_text:
+                texts.append(output_text)
+    return texts
 
 
 def register_broken_kernel(folder):
@@ -212,11 +212,11 @@ def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, mo
     (project.folder / "deep/down").mkdir(parents=True)
     monkeypatch.chdir(project.folder / "deep/down")
 
-    done = shell("run", "toy/good", "--seeds", "7,8", "-p", "weight=1e-1", "--fresh")
-    assert done.exit_code == 0
-    said = f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"
-    (executed,) = project.executed.glob("good.planted.*.ipynb")
-    assert text(executed) == [said]
+    run = shell("run", "toy/good", "--seeds", "7,8", "-p", "weight=1e-1", "--fresh")
+    assert run.exit_code == 0
+    message = f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"
+    (notebook,) = project.executed.glob("good.planted.*.ipynb")
+    assert text(notebook) == [message]
     assert (project.notebooks / "good.ipynb").read_bytes() == template
 
 
@@ -231,22 +231,22 @@ def test_a_batch_goes_on_after_failures(project):
     project.add("y_seeds", "print(seeds)")
     project.add("z_good", "print('it ran')", parameters='profile: str = "planted"')
 
-    done = shell("batch", "--seeds", "3", "--workers", "2")
-    assert done.exit_code == 1 and "2 of 6 notebooks at profile planted executed" in done.stdout, done.stderr
-    failed = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
+    run = shell("batch", "--seeds", "3", "--workers", "2")
+    assert run.exit_code == 1 and "2 of 6 notebooks at profile planted executed" in run.stdout, run.stderr
+    failures = [line for line in run.stderr.splitlines() if line.startswith("failed: ")]
     expected = [
         "toy/a_raises: ValueError: the loss of nerve", "toy/b_untagged: ", "toy/c_dies: DeadKernelError",
         "toy/d_mistyped: experiments/toy/d_mistyped.planted.yaml"]
-    assert len(failed) == 4, done.stderr
-    for line, words in zip(failed, expected):
+    assert len(failures) == 4, run.stderr
+    for line, words in zip(failures, expected):
         assert words in line
     assert text(project.executed / "z_good.planted.ipynb") == ["it ran\n"]
-    for name, printed in {"y_seeds": "[3]\n", "a_raises": "before\n"}.items():
-        (executed,) = project.executed.glob(f"{name}.planted.*.ipynb")
-        assert text(executed)[-1] == printed
+    for name, output in {"y_seeds": "[3]\n", "a_raises": "before\n"}.items():
+        (notebook,) = project.executed.glob(f"{name}.planted.*.ipynb")
+        assert text(notebook)[-1] == output
     assert not (project.executed / "b_untagged.planted.ipynb").exists()
-    done = shell("run", "toy/c_dies")
-    assert done.exit_code == 1 and "toy/c_dies at planted failed: DeadKernelError" in done.stderr
+    run = shell("run", "toy/c_dies")
+    assert run.exit_code == 1 and "toy/c_dies at planted failed: DeadKernelError" in run.stderr
 
 
 def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, no_kernel, monkeypatch):
@@ -255,29 +255,30 @@ def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, 
     (project.folder / "experiments/other").mkdir()
     settings = SETTINGS | {"paper": "other", "experiment": "c", "profile": "planted"}
     (project.folder / "experiments/other/c.planted.yaml").write_text(yaml.safe_dump(settings))
-    asked = []
-    failed, missing = {}, {}
-    monkeypatch.setattr(runner, "narrow", lambda settings, **what: asked.append((settings.name, what)) or settings)
-    monkeypatch.setattr(runner, "run_all", lambda *args, **more: runner.Outcome({}, missing, failed, []))
-    done = shell("batch", "--runs", "toy/b", "other", "--seeds", "0,2")
-    assert done.exit_code == 0 and done.stdout == "", done.output
-    assert asked[:2] == [(name, {"full": False, "seeds": [0, 2]}) for name in ("other/c", "toy/b")]
-    failed["toy-s0"] = "the loss is nan"
-    done = shell("batch", "--runs")
-    assert done.exit_code == 1 and "failed: toy-s0: the loss is nan" in done.stderr
+    requests = []
+    failures, missing = {}, {}
+    monkeypatch.setattr(runner, "narrow", lambda settings, **options: requests.append((settings.name, options))
+                        or settings)
+    monkeypatch.setattr(runner, "run_all", lambda *args, **changes: runner.Outcome({}, missing, failures, []))
+    run = shell("batch", "--runs", "toy/b", "other", "--seeds", "0,2")
+    assert run.exit_code == 0 and run.stdout == "", run.output
+    assert requests[:2] == [(name, {"full": False, "seeds": [0, 2]}) for name in ("other/c", "toy/b")]
+    failures["toy-s0"] = "the loss is nan"
+    run = shell("batch", "--runs")
+    assert run.exit_code == 1 and "failed: toy-s0: the loss is nan" in run.stderr
     missing["toy-s1"] = "a file is missing"
-    done = shell("batch", "--runs")
-    assert done.exit_code == 1
-    assert "not run: a file is missing" in done.stderr
-    assert "not one run at profile planted" in done.stderr
-    monkeypatch.setattr(runner, "run_all", lambda *args, **more: runner.Outcome({"toy-s0": {}}, missing, {}, []))
+    run = shell("batch", "--runs")
+    assert run.exit_code == 1
+    assert "not run: a file is missing" in run.stderr
+    assert "not one run at profile planted" in run.stderr
+    monkeypatch.setattr(runner, "run_all", lambda *args, **changes: runner.Outcome({"toy-s0": {}}, missing, {}, []))
     assert shell("batch", "--runs").exit_code == 1, "synthetic data need nothing that another machine has"
     for args, name in (
         (["--profile", "small"], "small"), (["--profile", "plantd"], "'planted'"), (["toy/d"], "'toy/d'"),
         (["--seeds", "0,two"], "'0,two'"),
     ):
-        done = shell("batch", *args)
-        assert done.exit_code == 2 and name in done.stderr, "before anything is run"
+        run = shell("batch", *args)
+        assert run.exit_code == 2 and name in run.stderr, "before anything is run"
 
 
 def alive(pid):
@@ -340,10 +341,10 @@ def ids(runs):
 @pytest.mark.slow
 def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
     fails = experiment(["Finetuned"], [0], learning_rate=1e38).runs()
-    others = experiment(["Finetuned"], [1, 2]).runs()
-    out = runner.run_all([*fails, *others], Store(tmp_path), workers=2, progress=False)
+    runs = experiment(["Finetuned"], [1, 2]).runs()
+    out = runner.run_all([*fails, *runs], Store(tmp_path), workers=2, progress=False)
     assert out.failed == {fails[0].id: "step 1: the loss is nan"}
-    assert set(out.trained) == set(ids(others))
+    assert set(out.trained) == set(ids(runs))
 
 
 def test_runs_whose_records_are_there_import_no_task(monkeypatch):
@@ -353,14 +354,14 @@ def test_runs_whose_records_are_there_import_no_task(monkeypatch):
     assert list(out.records) == ids(runs) and out.trained == []
 
 
-@pytest.mark.parametrize("asked, name", [
+@pytest.mark.parametrize("narrowing, name", [
     ({"seeds": []}, "seeds"), ({"seeds": [-1]}, "-1"), ({"seeds": [10**23]}, "seeds"), ({"seeds": [1, 1]}, "seeds"),
     ({"methods": []}, "methods"), ({"encoders": []}, "encoders"),
     ({"weight": float("nan")}, "weight"), ({"weight": float("inf")}, "weight"), ({"weight": -1.}, "weight"),
 ])
-def test_what_asks_for_no_runs_is_refused(asked, name):
+def test_what_asks_for_no_runs_is_refused(narrowing, name):
     with pytest.raises(ConfigError, match=name):
-        runner.narrow(load_experiment("itvreg/table03", "planted"), **asked)
+        runner.narrow(load_experiment("itvreg/table03", "planted"), **narrowing)
 
 
 # status and report
@@ -369,14 +370,14 @@ def test_what_asks_for_no_runs_is_refused(asked, name):
 def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
     once = functools.cache(all_cells) # they are all that `status` prints
     monkeypatch.setattr("debias_nb.papers.pages.report.all_cells", once)
-    done = shell("status", "itvreg")
+    run = shell("status", "itvreg")
     assert once.cache_info().misses == 1
     cells = once("itvreg")
     assert once.cache_info().hits == 1
-    assert done.exit_code == 0
-    assert {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", done.stdout, re.M))
-    printed = yaml.safe_load((ROOT / "experiments/printed/itvreg.yaml").read_text())["tables"]
-    for table, known in printed.items():
+    assert run.exit_code == 0
+    assert {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", run.stdout, re.M))
+    tables = yaml.safe_load((ROOT / "experiments/printed/itvreg.yaml").read_text())["tables"]
+    for table, content in tables.items():
         mine = {}
         for cell in cells:
             if (cell.profile, cell.table) == ("paper", table):
@@ -384,7 +385,7 @@ def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
                 assert (cell.value is None) == (cell.status in ("not run", "failed"))
                 assert cell.value is not None or cell.why
         expected = {}
-        for cell in known["cells"]:
+        for cell in content["cells"]:
             row = f"{cell['row'].get('base', 'MSMARCO')} · {row_name(**cell['row'])}"
             expected[row, cell["column"]] = cell["value"]
         assert mine == expected and len(mine) > 3, table
@@ -403,8 +404,8 @@ print("torch" in sys.modules)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["list", "report scan/table01 --out PAGES"])
 def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
-    done = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
-    assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr + done.stdout
+    process = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
+    assert process.returncode == 0 and process.stdout.endswith("False\n"), process.stderr + process.stdout
 
 
 def made_up_numbers(run, i, rng):
@@ -417,21 +418,21 @@ def made_up_numbers(run, i, rng):
         curve |= {"raw": [.1, .1], "weighted": [.01, .01]}
     metrics = {test: {"auc05": rng.random(), "auc": rng.random()} for test in tests}
     replicates = {test: {"auc05": rng.random(20).tolist()} for test in tests}
-    return invented(run, metrics, curve=curve, replicates=replicates)
+    return record_of(run, metrics, curve=curve, replicates=replicates)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("content, options, said", [
+@pytest.mark.parametrize("content, options, sentence", [
     ("left,right,label\na,b,yes\nc,d,no\n", [], "--match WORD"), ("a,b,c\n1,2,3\n", [], "a file needs a header"),
     ("left,right,label\na,b,1\nc,d,0\n", ["--columns", "left,right,lable"], "one column 'lable' is expected"),
 ])
-def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, content, options, said):
+def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, content, options, sentence):
     (tmp_path / "new.csv").write_text(content)
     arguments = ["diagnose", "--base", "one", "--tuned", "other", "--test", f"new={tmp_path / 'new.csv'}", *options]
     code = ("import sys; from typer.testing import CliRunner; from debias_nb.commands.cli import app; done = "
             f"CliRunner().invoke(app, {arguments!r}); print(done.exit_code, 'torch' in sys.modules, done.output)")
-    told = run_python(code).stdout
-    assert told.startswith("2 False") and said in told
+    message = run_python(code).stdout
+    assert message.startswith("2 False") and sentence in message
 
 
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
@@ -454,19 +455,19 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     for i, run in enumerate(runs[::2]):
         store.append(made_up_numbers(run, i, rng))
 
-    done = shell("report", "--out", "pages")
-    assert done.exit_code == 0, done.output
+    result = shell("report", "--out", "pages")
+    assert result.exit_code == 0, result.output
     assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"COST.md", "README.md", "SPEED.md"}
     page = (tmp_path / "pages/itvreg/table03.md").read_text()
     cells = [cell for cell in all_cells() if cell.profile == "small"]
-    finished = {record["id"] for record in store.all() if record["status"] == "finished"}
-    assert {name for cell in cells for name in cell.records} == finished
-    assert f"{len(finished)} of " in page
+    run_ids = {record["id"] for record in store.all() if record["status"] == "finished"}
+    assert {name for cell in cells for name in cell.records} == run_ids
+    assert f"{len(run_ids)} of " in page
     assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
     assert "skip_exec" not in page and "from debias_nb" not in page, "code is left out"
     assert str(tmp_path) not in page and str(ROOT) not in page
-    failed = [cell.why for cell in cells if cell.status == "failed"]
-    assert any("training stopped: the loss is nan" in why for why in failed)
+    reasons = [cell.why for cell in cells if cell.status == "failed"]
+    assert any("training stopped: the loss is nan" in reason for reason in reasons)
 
 
 # agreement
@@ -481,27 +482,27 @@ def nothing_run(tmp_path, monkeypatch):
     return tmp_path
 
 
-def agreed(folder, run, committed, here, cpu=None): # cpu: that the record was made on; None: this one
+def agree(folder, run, score, own_score, cpu=None): # cpu: that the record was made on; None: this one
     "What `agree` says of a run that has some metrics in its record, and others here."
-    recorded = invented(run, {"iid": committed})
-    recorded["environment"]["cpu"] = cpu or processor()
-    Store(folder / "experiments").append(recorded)
-    Store(folder / "_runs").append(invented(run, {"iid": here}))
+    record = record_of(run, {"iid": score})
+    record["environment"]["cpu"] = cpu or processor()
+    Store(folder / "experiments").append(record)
+    Store(folder / "_runs").append(record_of(run, {"iid": own_score}))
     return shell("agree")
 
 
-@pytest.mark.parametrize("committed, here, exit_code", [
+@pytest.mark.parametrize("score, own_score, exit_code", [
     ({"auc05": .5}, {"auc05": .50009}, 0), ({"auc05": .5}, {"auc05": .5002}, 1), ({"map": .5}, {"map": .6}, 1),
     ({"queries": 13.}, {"queries": 14.}, 1), ({"auc05": .5, "auc": .8}, {"auc05": .5}, 1),
 ], ids=["near", "apart", "another metric", "a count", "absent"])
-def test_agreement_fails_on_wrong_values(nothing_run, committed, here, exit_code):
+def test_agreement_fails_on_wrong_values(nothing_run, score, own_score, exit_code):
     run = experiment(["Finetuned"], [0]).runs()[0]
-    done = agreed(nothing_run, run, committed, here, "another")
-    assert done.exit_code == exit_code and "1 of 1 committed planted runs" in done.stdout
-    assert (f"{run.id}, iid, " in done.stdout) == bool(exit_code)
+    result = agree(nothing_run, run, score, own_score, "another")
+    assert result.exit_code == exit_code and "1 of 1 committed planted runs" in result.stdout
+    assert (f"{run.id}, iid, " in result.stdout) == bool(exit_code)
 
 
-@pytest.mark.parametrize("parts, cpu, difference, exit_code, compared", [
+@pytest.mark.parametrize("parts, cpu, difference, exit_code, count", [
     ({"kind": "transformer"}, "another", .009, 0, 1),
     ({"kind": "transformer"}, "another", .011, 1, 1),
     ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm"}, "another", .011, 1, 1),
@@ -511,35 +512,35 @@ def test_agreement_fails_on_wrong_values(nothing_run, committed, here, exit_code
     ({"kind": "alignment", "units": 8}, "another", .3, 1, 1),
     ({"kind": "alignment", "units": 8}, None, .3, 1, 1),
 ])
-def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, exit_code, compared):
+def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, exit_code, count):
     run = experiment(["Finetuned"], [0]).runs()[0]
     run = run.model_copy(update={"encoder": run.encoder.model_copy(update=parts)})
-    done = agreed(nothing_run, run, {"auc05": .5}, {"auc05": .5 + difference}, cpu)
-    assert done.exit_code == exit_code, done.stdout
-    assert f"{compared} of 1 committed planted runs were made here too" in done.stdout
-    assert ("1 runs are not compared: " in done.stdout) == (not compared)
+    result = agree(nothing_run, run, {"auc05": .5}, {"auc05": .5 + difference}, cpu)
+    assert result.exit_code == exit_code, result.stdout
+    assert f"{count} of 1 committed planted runs were made here too" in result.stdout
+    assert ("1 runs are not compared: " in result.stdout) == (not count)
 
 
 # one run alone
 
 def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch):
-    asked = experiment(["Finetuned"], [0, 1])
-    wanted = asked.runs()[1].id
-    monkeypatch.setattr(runner, "load_experiment", lambda name, profile: asked)
-    made = []
-    monkeypatch.setattr(runner, "execute", lambda run, task: made.append(run.id)
-                        or invented(run, {"unseen": {"auc05": .5}}))
-    assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]
-    done = shell("run", "toy/a", "--only", wanted[:-1])
-    assert done.exit_code == 2 and f"did you mean '{wanted}'" in done.stderr
-    assert shell("run", "toy/a", "--only", wanted, "--fresh").exit_code == 0 and made == [wanted, wanted]
+    settings = experiment(["Finetuned"], [0, 1])
+    run_id = settings.runs()[1].id
+    monkeypatch.setattr(runner, "load_experiment", lambda name, profile: settings)
+    run_ids = []
+    monkeypatch.setattr(runner, "execute", lambda run, task: run_ids.append(run.id)
+                        or record_of(run, {"unseen": {"auc05": .5}}))
+    assert shell("run", "toy/a", "--only", run_id).exit_code == 0 and run_ids == [run_id]
+    run = shell("run", "toy/a", "--only", run_id[:-1])
+    assert run.exit_code == 2 and f"did you mean '{run_id}'" in run.stderr
+    assert shell("run", "toy/a", "--only", run_id, "--fresh").exit_code == 0 and run_ids == [run_id, run_id]
 
 
-@pytest.mark.parametrize("ignored", [("-p", "weight=nope"), ("--seeds", "x"), ("--seeds", ""), ("--full",),
-                                     ("--workers", "2")])
-def test_what_changes_nothing_in_one_run_is_refused(project, ignored):
-    done = shell("run", "toy/a", "--only", "an-id", *ignored)
-    assert done.exit_code == 2 and f"leave out {ignored[0]}" in done.stderr
+@pytest.mark.parametrize("option", [("-p", "weight=nope"), ("--seeds", "x"), ("--seeds", ""), ("--full",),
+                                    ("--workers", "2")])
+def test_what_changes_nothing_in_one_run_is_refused(project, option):
+    run = shell("run", "toy/a", "--only", "an-id", *option)
+    assert run.exit_code == 2 and f"leave out {option[0]}" in run.stderr
 
 
 # exit codes
@@ -550,18 +551,18 @@ def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
     assert shell("data").exit_code == 0
     (tmp_path / "quora").mkdir()
     (tmp_path / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
-    done = shell("data")
-    assert done.exit_code == 1
-    assert "quora/nlx-quora_test.tsv" in done.stderr
+    run = shell("data")
+    assert run.exit_code == 1
+    assert "quora/nlx-quora_test.tsv" in run.stderr
 
 
 def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
     monkeypatch.setattr(notebooks, "execute_notebook", lambda *args: tmp_path / "executed.ipynb")
-    monkeypatch.setattr(runner, "run", lambda *args, **more: runner.Outcome({}, {}, {}, []))
-    done = shell("run", "itvreg/table03", "--profile", "small", "--seeds", "77")
-    assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
-    assert "| Finetuned" not in done.output
+    monkeypatch.setattr(runner, "run", lambda *args, **changes: runner.Outcome({}, {}, {}, []))
+    run = shell("run", "itvreg/table03", "--profile", "small", "--seeds", "77")
+    assert run.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in run.output
+    assert "| Finetuned" not in run.output
 
 
 # data that nobody can tell from others
@@ -591,8 +592,8 @@ def test_pairs_placed_under_a_name_become_no_row_of_it(own_superuser, tmp_path):
     store = Store(tmp_path / "records")
     out = runner.run_all(runs[:2], store, workers=1, progress=False)
     assert not out.records and not out.trained and store.all() == []
-    for why in out.missing.values():
-        assert "superuser/train.tsv is not used" in why and "no hash of this file is known" in why
+    for reason in out.missing.values():
+        assert "superuser/train.tsv is not used" in reason and "no hash of this file is known" in reason
     with pytest.raises(UnknownData):
         runner.execute(runs[0])
     assert store.all() == []

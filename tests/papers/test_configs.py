@@ -36,29 +36,30 @@ def may_be_lacking(cell):
     return cell.encoder.startswith("MiniLM") and cell.status in ("partial", "not run")
 
 
-def lacking(cells):
+def gaps(cells):
     """Return the cells without all of their runs.
 
     A method none of whose runs is there is new: its row is in no page before
     its first runs are published."""
-    begun = {cell.method for cell in cells if cell.status != "not run"}
-    return [cell for cell in cells if cell.method in begun and cell.status not in COMPLETE and not may_be_lacking(cell)]
+    methods = {cell.method for cell in cells if cell.status != "not run"}
+    return [cell for cell in cells if cell.method in methods and cell.status not in COMPLETE
+            and not may_be_lacking(cell)]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_committed_grid_is_complete(profile):
     table = [cell for cell in Results().load("itvreg/table03", profile).cells if cell.table == "table3"]
     cells = [cell for cell in table if "superuser" not in (cell.corpus, cell.evaluate)]
-    incomplete = lacking(cells)
+    incomplete = gaps(cells)
     assert {cell.method for cell in cells} >= {"Base", "Finetuned", "ITVReg"}
     assert not incomplete, [(cell.row, cell.column, cell.status) for cell in incomplete]
 
 
 def test_a_cell_without_its_runs_is_noticed_unless_its_method_is_new():
     cells = [cell for cell in Results().load("itvreg/table03", "planted").cells if cell.table == "table3"]
-    assert lacking([replace(cells[0], status="not run"), *cells[1:]]) == [replace(cells[0], status="not run")]
+    assert gaps([replace(cells[0], status="not run"), *cells[1:]]) == [replace(cells[0], status="not run")]
     new = [replace(cell, method="MeanZero", status="not run") for cell in cells]
-    assert lacking([*cells, *new]) == []
+    assert gaps([*cells, *new]) == []
 
 
 RECORDS = Store(ROOT / "experiments")
@@ -86,11 +87,11 @@ def test_committed_records_are_those_of_their_runs_and_of_this_configuration(pla
         warnings.simplefilter("error")
         records = RECORDS.records(place)
     assert records
-    asked = runs_by_place()[place]
+    runs = runs_by_place()[place]
     for run_id, record in latest(records).items():
-        assert run_id in asked, f"{run_id}: no configuration asks for this record"
+        assert run_id in runs, f"{run_id}: no configuration asks for this record"
         config = RunConfig.model_validate(record["config"])
-        assert config.as_recorded() == asked[
+        assert config.as_recorded() == runs[
             run_id].as_recorded(), "settings added since have defaults that mean: as before"
         assert config.id == run_id
 
@@ -104,8 +105,8 @@ FORMS = {
     ", released": {"variant": "released", "class_mass": "free", "debias": "released"},
     ", ours": {"variant": "fixed", "class_mass": "keep", "debias": "paper"},
 }
-SCAN = [found for found in all_experiments("scan") if any(method.scan for method in found.methods)]
-SCAN_METHODS = [(found, method) for found in SCAN for method in found.methods if method.scan]
+SCAN = [experiment for experiment in all_experiments("scan") if any(method.scan for method in experiment.methods)]
+SCAN_METHODS = [(experiment, method) for experiment in SCAN for method in experiment.methods if method.scan]
 
 
 PARTS = { # what of a form a row runs
@@ -117,8 +118,8 @@ PARTS = { # what of a form a row runs
 NOT_THERE = {("w/o LD", ", matched"), ("w/o FD", ", matched"), ("w/o FD", ", ours")}
 
 
-def check_scan(method, wanted):
-    assert {key: getattr(method.scan, key) for key in wanted} == wanted
+def check_scan(method, settings):
+    assert {key: getattr(method.scan, key) for key in settings} == settings
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -137,28 +138,29 @@ def test_tables_use_the_settings_that_the_search_chose(profile):
     search = load_experiment("scan/settings", profile)
     results = Results()
     assert len(results.records(search, results.store(profile))) == len(search.runs())
-    tried = search.by_name("methods")
+    methods = search.by_name("methods")
     tables = [load_experiment(name, profile) for name in ("scan/table02", "scan/weights")]
     used = {method.name: method.scan for table in tables for method in table.methods}
     rows = results.study_of(search, results.store(profile))["settings"]
     by_setting = rows.groupby("method").value.agg(["mean", "min", "max"])
     noise = by_setting["max"] - by_setting["min"] # of two seeds
     for form, name in best_settings(rows).items():
-        if used[form] != tried[name].scan: # chosen from runs in single precision, and no worse than seeds differ
+        if used[form] != methods[name].scan: # chosen from runs in single precision, and no worse than seeds differ
             assert profile == "planted"
-            own = next(other for other, one in tried.items() if one.name == form and one.scan == used[form])
-            assert by_setting["mean"][name] - by_setting["mean"][own] < min(noise[name], noise[own])
+            chosen_name = next(name for name, method in methods.items() if method.name == form
+                               and method.scan == used[form])
+            assert by_setting["mean"][name] - by_setting["mean"][chosen_name] < min(noise[name], noise[chosen_name])
 
 
 def test_rows_that_were_renamed_find_their_records():
     results = Results()
-    found = results.records(load_experiment("scan/table02", "small"), results.store("small"))
-    names = {run_id: record["run"].method.name for run_id, record in found.items()}
+    records = results.records(load_experiment("scan/table02", "small"), results.store("small"))
+    names = {run_id: record["run"].method.name for run_id, record in records.items()}
     assert {*names.values()} >= {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD, released"}
-    for run_id, record in found.items():
+    for run_id, record in records.items():
         assert record["id"] == run_id
-    renamed = [run_id for run_id, name in names.items() if name == "w/o LD, released"]
-    assert renamed and all("-fd-released-s" in run_id for run_id in renamed)
+    run_ids = [run_id for run_id, name in names.items() if name == "w/o LD, released"]
+    assert run_ids and all("-fd-released-s" in run_id for run_id in run_ids)
 
 
 # files of the repository
@@ -202,10 +204,10 @@ def test_further_worlds_are_drawn_with_the_first_seed_and_in_the_full_grid_alone
 def test_another_world_is_another_run_with_everything_of_that_world():
     runs = load_experiment("itvreg/table03", "planted").runs()
     run = next(run for run in runs if run.training and run.encoder.pretrain)
-    other = run.in_world(7)
-    assert other.id != run.id and run.in_world(run.corpus.world.seed).id == run.id
-    seeds = (other.corpus.world.seed, other.eval_world.seed, other.encoder.world.seed, other.encoder.pretrain.seed)
-    assert seeds == (7, 7, 7, 7) and other.seed == run.seed
+    second = run.in_world(7)
+    assert second.id != run.id and run.in_world(run.corpus.world.seed).id == run.id
+    seeds = (second.corpus.world.seed, second.eval_world.seed, second.encoder.world.seed, second.encoder.pretrain.seed)
+    assert seeds == (7, 7, 7, 7) and second.seed == run.seed
 
 
 @pytest.mark.parametrize("corpus, worlds", [
@@ -219,7 +221,7 @@ def test_worlds_that_cannot_be_are_refused(corpus, worlds):
 
 
 PLAIN = {"learning_rate": 1e-3, "epochs": 1, "batch_size": 8}
-MASKED = {"regularizer": "itvreg", "mask_share": .5}
+ITVREG = {"regularizer": "itvreg", "mask_share": .5}
 
 
 @pytest.mark.parametrize("kind, settings, field", [
@@ -245,7 +247,7 @@ MASKED = {"regularizer": "itvreg", "mask_share": .5}
     (AnyMethod, {"name": "x", "regularizer": "itvreg", "weight": 1}, "mask_share"),
     (AnyMethod, {"name": "x", "mask_share": .5}, "mask_share"),
     (AnyMethod, {"name": "x", "regularizer": "outreg", "trained": False}, "not trained"),
-    (AnyMethod, {"name": "x", **MASKED, "augmentation": "itvaug"}, "augmentation"),
+    (AnyMethod, {"name": "x", **ITVREG, "augmentation": "itvaug"}, "augmentation"),
     (AnyMethod, {"name": "x", "weight": 1}, "weight"),
     (AnyMethod, {"name": "x", "rows": .5}, "rows"),
     (AnyMethod, {"name": "x", "texts": {"corpora": ["quora"]}}, "`texts`"),
@@ -284,14 +286,14 @@ def test_a_setting_that_was_spelled_otherwise_keeps_its_name_in_ids():
     assert run.id == "table03-small-potion-base-2m-askubuntu-outreg-s0-80739dead1"
 
 
-@pytest.mark.parametrize("opened", ["[", "- ", "? ", "{a: "])
-def test_brackets_within_brackets_end_no_process(opened):
+@pytest.mark.parametrize("bracket", ["[", "- ", "? ", "{a: "])
+def test_brackets_within_brackets_end_no_process(bracket):
     "libyaml reads them by recursion, and the process would be gone; so the deepest are read in one of their own."
     with pytest.raises(ConfigError, match="here: line 1: more than 50"):
-        parse_yaml(opened * 60, "here")
-    code = f"from debias_nb.files import parse_yaml\nparse_yaml({opened!r} * 50_000, 'here')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1 and "ConfigError: here: line 1: more than 50" in done.stderr
+        parse_yaml(bracket * 60, "here")
+    code = f"from debias_nb.files import parse_yaml\nparse_yaml({bracket!r} * 50_000, 'here')"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 1 and "ConfigError: here: line 1: more than 50" in process.stderr
 
 
 @pytest.mark.parametrize("value", ["12:30:45", "1:30", "1:30.5", "010", "0x10", "0b11", "-190:20"])
@@ -307,37 +309,38 @@ def test_decimal_numbers_are_read():
 
 
 def test_an_untrained_encoder_has_the_corpus_that_its_pairs_are_told_apart_by():
-    asked = load_experiment("itvreg/known_texts", "small")
-    base = [run for run in asked.runs() if not run.method.trained]
-    assert {run.eval_corpus.name for run in base} == {corpus.name for block in asked.blocks for corpus in block.corpora}
+    experiment = load_experiment("itvreg/known_texts", "small")
+    base = [run for run in experiment.runs() if not run.method.trained]
+    assert {run.eval_corpus.name for run in base} == {corpus.name for block in experiment.blocks
+                                                      for corpus in block.corpora}
     assert all(run.eval_corpus is None for run in load_experiment("itvreg/table03", "small").runs())
-    block = asked.blocks[0]
-    before = block.model_copy(update={"measure": ()})
-    assert [run.eval_corpus for run in asked.block_runs(before) if not run.method.trained] == [None, None]
+    block = experiment.blocks[0]
+    no_measure = block.model_copy(update={"measure": ()})
+    assert [run.eval_corpus for run in experiment.block_runs(no_measure) if not run.method.trained] == [None, None]
 
 
 def test_a_copy_has_an_id_and_runs_of_its_own():
     "Both are made once of each configuration, and kept."
     experiment = load_experiment("itvreg/table03", "planted")
     run = experiment.runs()[-1]
-    other = run.model_copy(update={"seed": 77})
-    assert run.id != other.id == RunConfig.model_validate(other.model_dump()).id
-    asked = narrow(experiment, seeds=[77], full=False)
-    assert {one.seed for one in asked.runs() if one.training} == {77}
+    copied_run = run.model_copy(update={"seed": 77})
+    assert run.id != copied_run.id == RunConfig.model_validate(copied_run.model_dump()).id
+    selection = narrow(experiment, seeds=[77], full=False)
+    assert {run.seed for run in selection.runs() if run.training} == {77}
     assert experiment.runs() == load_experiment("itvreg/table03", "planted").runs()
 
 
-@pytest.mark.parametrize("closed, low_is_in, high_is_in, ends", [
+@pytest.mark.parametrize("ends_in, low_is_in, high_is_in, ends", [
     ("both", True, True, "[2, 3]"), ("left", True, False, "[2, 3)"), ("right", False, True, "(2, 3]"),
     ("neither", False, False, "(2, 3)")])
-def test_a_range_says_which_of_its_ends_belong_to_it(closed, low_is_in, high_is_in, ends):
-    check_range("share", 2.5, 2, 3, closed)
+def test_a_range_says_which_of_its_ends_belong_to_it(ends_in, low_is_in, high_is_in, ends):
+    check_range("share", 2.5, 2, 3, ends_in)
     for value, is_in in ((2, low_is_in), (3, high_is_in), (1.9, False), (3.1, False)):
         if is_in:
-            check_range("share", value, 2, 3, closed)
+            check_range("share", value, 2, 3, ends_in)
         else:
             with pytest.raises(ConfigError) as e:
-                check_range("share", value, 2, 3, closed)
+                check_range("share", value, 2, 3, ends_in)
             assert str(e.value) == f"share must lie in {ends}, got {value}"
 
 
@@ -346,16 +349,16 @@ def test_every_run_on_synthetic_data_has_its_encoder_on_any_machine(monkeypatch,
     for variable in ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"):
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    runs = [run for paper in papers() for one in all_experiments(paper) if one.profile == "planted"
-            for run in narrow(one, seeds=[0]).runs()]
+    runs = [run for paper in papers() for experiment in all_experiments(paper) if experiment.profile == "planted"
+            for run in narrow(experiment, seeds=[0]).runs()]
     needs = {need for run in runs for need in task_of(run).needs(run) if isinstance(need[1], EncoderConfig)}
-    told = {lacking_of(*need) for need in needs}
-    assert {"answers", "authors", "pairs", "titles"} == {run.task for run in runs} and told <= {None}
+    messages = {lacking_of(*need) for need in needs}
+    assert {"answers", "authors", "pairs", "titles"} == {run.task for run in runs} and messages <= {None}
 
 
 def test_every_encoder_that_a_configuration_names_has_a_card():
     cards = encoder_cards()
-    named = {
+    names = {
         encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders
         if not encoder.pretrain and encoder.name != "learned"}
-    assert named and named <= cards.keys(), "`debias-nb data` lists the cards"
+    assert names and names <= cards.keys(), "`debias-nb data` lists the cards"

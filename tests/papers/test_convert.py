@@ -96,10 +96,10 @@ def reviews(folder):
     files = {}
     for c, name in enumerate(["Books_5", "Toys_and_Games_5", "Software", "Prime_Pantry", "Luxury_Beauty"]):
         rows = []
-        for who in range(10):
-            for n in range(12 - c if who == 0 else 4):
-                text = f"review {n} of {who} on {name}"
-                rows.append({"reviewerID": f"A{who}", "asin": "B0", "overall": 5., "reviewText": text,
+        for reviewer in range(10):
+            for n in range(12 - c if reviewer == 0 else 4):
+                text = f"review {n} of {reviewer} on {name}"
+                rows.append({"reviewerID": f"A{reviewer}", "asin": "B0", "overall": 5., "reviewText": text,
                              "unixReviewTime": 1514764800})
         files[f"{name}.json.gz"] = [*rows, {"reviewerID": "A1", "asin": "B1", "overall": 1., "unixReviewTime": 1}]
     return put(folder, files)
@@ -108,12 +108,12 @@ def reviews(folder):
 def posts(folder):
     "Pushshift: submissions and comments."
     subs = ["art", "bread", "cars", "dogs", "eggs"]
-    rows = [{"author": f"u{who}", "subreddit": sub, "selftext": f"post {n} of {who} in {sub}",
+    rows = [{"author": f"u{author}", "subreddit": sub, "selftext": f"post {n} of {author} in {sub}",
              "created_utc": "1514764800"}
-            for s, sub in enumerate(subs) for who in range(10) for n in range(12 - s if who == 0 else 4)]
-    gone = [{"author": "[deleted]", "subreddit": "art", "selftext": "[removed]", "created_utc": 1}]
+            for s, sub in enumerate(subs) for author in range(10) for n in range(12 - s if author == 0 else 4)]
+    deletions = [{"author": "[deleted]", "subreddit": "art", "selftext": "[removed]", "created_utc": 1}]
     comments = [{"author": "u3", "subreddit": "art", "body": "a comment", "created_utc": 1514764800}]
-    return put(folder, {"RS_2018-01": rows + gone, "RC_2018-01": comments})
+    return put(folder, {"RS_2018-01": rows + deletions, "RC_2018-01": comments})
 
 
 def asnq(folder):
@@ -121,22 +121,23 @@ def asnq(folder):
     return put(folder / "data" / "asnq", {"train.tsv": "".join(lines) + "who 1 ?\t \t1\n"})
 
 
-MADE = {
+ARCHIVES = {
     "askubuntu_shah": forum, "superuser": forum, "qqp": glue, "lf_amazontitles131k": extreme,
     "lf_amazontitles1_3m": extreme, "asnq": asnq, "pan20_train": pan, "pan20_test": lambda folder: pan(folder, 10),
     "pan21_test": lambda folder: pan(folder, 20), "amazon2018_reviews": reviews, "reddit_pushshift": posts,
 }
 
 
-def converted(name, tmp_path):
-    made = MADE[name](tmp_path / name)
-    return convert(name, tmp_path / name if name == "asnq" else made)
+def convert_archive(name, tmp_path):
+    archive = ARCHIVES[name](tmp_path / name)
+    return convert(name, tmp_path / name if name == "asnq" else archive)
 
 
 def test_every_corpus_without_an_address_has_a_converter():
-    known = load_registry().datasets
-    without = {name for name, about in known.items() if not any(entry.url or entry.is_pinned for entry in about.files)}
-    assert set(CONVERTERS) == without == set(MADE)
+    datasets = load_registry().datasets
+    names = {name for name, dataset in datasets.items()
+             if not any(entry.url or entry.is_pinned for entry in dataset.files)}
+    assert set(CONVERTERS) == names == set(ARCHIVES)
 
 
 RUNS = [ # corpora, a table, what tells the run
@@ -157,7 +158,7 @@ def test_a_converted_corpus_makes_the_papers_runs(names, table, labels, tmp_path
     assert all(names[0].split("_")[0] in task_of(r).lacks(r) for r in runs.values() if r.data.name.startswith(names[0]))
     lacking.cache_clear()
     for name in names:
-        converted(name, tmp_path)
+        convert_archive(name, tmp_path)
     with warnings.catch_warnings(): # a miniature has its balance
         warnings.simplefilter("error")
         for run in runs.values():
@@ -165,32 +166,32 @@ def test_a_converted_corpus_makes_the_papers_runs(names, table, labels, tmp_path
 
 
 def test_asnq_is_what_a_run_of_paper_c_lacked(tmp_path, monkeypatch):
-    def nothing(*_):
+    def no_download(*_):
         raise MissingData("no net")
 
-    monkeypatch.setattr(registry, "_download", nothing) # nor is the run's own corpus here
+    monkeypatch.setattr(registry, "_download", no_download) # nor is the run's own corpus here
     run = next(r for r in load_experiment("scan/table02", "paper").runs() if r.method.name == "TANDA")
     run = run.model_copy(update={"encoder": stand_in(run.encoder)})
     assert "asnq-train.tsv is missing" in task_of(run).lacks(run)
     lacking.cache_clear()
-    made = converted("asnq", tmp_path)
+    conversion = convert_archive("asnq", tmp_path)
     assert task_of(run).lacks(run) == "no net"
-    assert made.counts == {
+    assert conversion.counts == {
         "train questions": 2, "train candidates": 8, "train positives": 2, "blank candidates, left out": 1}
     assert answers.load_answers("asnq", "train").labels.tolist() == [0, 0, 0, 1] * 2
 
 
 def test_what_is_read_is_what_was_there(tmp_path):
-    made = converted("askubuntu_shah", tmp_path)
+    conversion = convert_archive("askubuntu_shah", tmp_path)
     train = pairs.load_questions("askubuntu_shah", "train")
     assert (len(train), train.labels.sum()) == (101, 1)
-    assert {said for what, *_, said in compared(made) if "negatives" in what} == {"as printed"}
-    assert "not as printed" in {said for *_, said in compared(made)} # a million pairs
+    assert {status for name, *_, status in compared(conversion) if "negatives" in name} == {"as printed"}
+    assert "not as printed" in {status for *_, status in compared(conversion)} # a million pairs
 
-    posted = converted("reddit_pushshift", tmp_path)
-    found = authors.load_texts("reddit_pushshift")
-    assert len(found) == posted.counts["texts"] == posted.counts["texts read"] - 1
-    assert "a comment" in found.text and set(found.date) == {"2018-01-01"}
+    posts = convert_archive("reddit_pushshift", tmp_path)
+    texts = authors.load_texts("reddit_pushshift")
+    assert len(texts) == posts.counts["texts"] == posts.counts["texts read"] - 1
+    assert "a comment" in texts.text and set(texts.date) == {"2018-01-01"}
     (tmp_path / "data/reddit_pushshift/texts.jsonl").unlink()
     half = convert("reddit_pushshift", tmp_path / "reddit_pushshift", .5)
     assert 60 < half.counts["texts"] < 180
@@ -201,22 +202,22 @@ def test_what_is_read_is_what_was_there(tmp_path):
 
 
 def test_the_hubs_parquet_is_the_archive(tmp_path):
-    here = convert("qqp", glue(tmp_path / "archive")).files
+    files = convert("qqp", glue(tmp_path / "archive")).files
     hub = tmp_path / "hub"
     hub.mkdir()
     for part, name in (("train", "train-00000-of-00001"), ("dev", "validation-00000-of-00001")):
         frame = pd.read_csv(tmp_path / f"archive/{part}.tsv", sep="\t").dropna()
         frame = frame.rename(columns={"is_duplicate": "label"}).astype({"label": int})
         frame[["question1", "question2", "label", "id"]].to_parquet(hub / f"{name}.parquet")
-    assert convert("qqp", hub).files == here
+    assert convert("qqp", hub).files == files
 
 
 def test_what_changes_later_is_refused(tmp_path, data):
-    made = converted("qqp", tmp_path)
+    conversion = convert_archive("qqp", tmp_path)
     rows = {row["file"]: row for row in inventory() if row["dataset"] == "qqp"}
     assert {row["status"] for row in rows.values()} == {"here"}
     path = data / "qqp" / "test.tsv"
-    assert rows["test.tsv"]["sha256"] == made.files["test.tsv"].sha256
+    assert rows["test.tsv"]["sha256"] == conversion.files["test.tsv"].sha256
     path.write_bytes(path.read_bytes() + b"0\ta\tb\n")
     with pytest.raises(ChangedData, match="test.tsv"):
         locate("qqp", "test.tsv")
@@ -228,7 +229,7 @@ def test_what_changes_later_is_refused(tmp_path, data):
         locate("qqp", "test.tsv")
 
 
-@pytest.mark.parametrize("name, file, change, told", [
+@pytest.mark.parametrize("name, file, change, words", [
     ("askubuntu_shah", "train.pos.txt", "0\n", "train.pos.txt:1: "),
     ("askubuntu_shah", "train.neg.txt", "0 1\n0 999\n", "train.neg.txt:2: .*'999'"),
     ("askubuntu_shah", "corpus.tsv.gz", "no tab\n", "corpus.tsv.gz:1: "),
@@ -253,13 +254,13 @@ def test_what_changes_later_is_refused(tmp_path, data):
     ("qqp", "train.tsv", "question1\tquestion1\tquestion2\tis_duplicate\na\tb\tc\t1\n",
      "train.tsv:1: 2 columns .*'question1'"),
 ])
-def test_another_layout_is_refused_and_nothing_is_written(name, file, change, told, tmp_path, data):
-    folder = MADE[name](tmp_path / name)
+def test_another_layout_is_refused_and_nothing_is_written(name, file, change, words, tmp_path, data):
+    folder = ARCHIVES[name](tmp_path / name)
     if change is None:
         (folder / file).unlink()
     else:
         put(folder, {file: change})
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=words):
         convert(name, tmp_path / name)
     assert list(data.iterdir()) == []
 
@@ -267,13 +268,13 @@ def test_another_layout_is_refused_and_nothing_is_written(name, file, change, to
 GOOD = {"label": [1, 0], "question1": ["a", "b"], "question2": ["c", "d"]}
 
 
-@pytest.mark.parametrize("change, told", [
+@pytest.mark.parametrize("change, words", [
     ({"question1": ["a", None]}, "train.parquet:2: question1: a text is expected, found None"),
     ({"question2": ["a", "b\0"]}, "train.parquet:2: question2: a text"),
     ({"label": [1, -1]}, "train.parquet:2: '-1' is not a label"),
     ({"question1": None}, "train.parquet: columns: 'question1' must be there once"), ("junk", "train.parquet: "),
 ])
-def test_parquet_that_is_no_corpus_is_named(tmp_path, data, change, told):
+def test_parquet_that_is_no_corpus_is_named(tmp_path, data, change, words):
     folder = tmp_path / "qqp"
     folder.mkdir()
     pd.DataFrame(GOOD).to_parquet(folder / "validation.parquet")
@@ -282,19 +283,19 @@ def test_parquet_that_is_no_corpus_is_named(tmp_path, data, change, told):
     else:
         pd.DataFrame({name: column for name, column in (GOOD | change).items() if column}).to_parquet(
             folder / "train.parquet")
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=words):
         convert("qqp", folder)
 
 
 def test_what_cannot_be_converted_is_told_before_anything_is_read(tmp_path, data):
-    folder = MADE["qqp"](tmp_path / "qqp")
+    folder = ARCHIVES["qqp"](tmp_path / "qqp")
     for name, share in (("qqp", .5), ("qqp", 0), ("reddit_pushshift", float("nan"))):
         with pytest.raises(DataError, match="share"):
             convert(name, folder, share)
     (data / "qqp").symlink_to(tmp_path / "nowhere")
     with pytest.raises(DataError, match="a link to a folder that is not there"):
         convert("qqp", folder)
-    posts = MADE["reddit_pushshift"](tmp_path / "posts")
+    posts = ARCHIVES["reddit_pushshift"](tmp_path / "posts")
     for ending in ("json", "jsonl"):
         put(posts, {f"RS_1.{ending}": [{"author": "a", "subreddit": "s", "selftext": "b"}]})
     with pytest.raises(DataError, match="RS_1.jsonl: the same posts as RS_1.json"):
@@ -305,20 +306,20 @@ def test_the_command_says_counts_and_hashes(tmp_path):
     command = typer.Typer()
     command.command()(corpora.main)
     shell = CliRunner()
-    done = shell.invoke(command, ["qqp", str(glue(tmp_path / "qqp"))])
-    assert done.exit_code == 0, done.output
+    run = shell.invoke(command, ["qqp", str(glue(tmp_path / "qqp"))])
+    assert run.exit_code == 0, run.output
     for part in ("1.75", "as printed", "sha256", "train.tsv", "dev.tsv"):
-        assert part in done.output
+        assert part in run.output
     assert shell.invoke(command, ["qpq", str(tmp_path)]).exit_code == 2
     assert shell.invoke(command, ["qqp", str(tmp_path / "nowhere")]).exit_code == 2
 
 
 def test_printed_numbers_are_those_of_the_papers_table():
     cells = load_yaml("experiments/printed/arr.yaml")["tables"]["table1"]["cells"]
-    printed = {c["column"]: c["value"] for c in cells if c["row"]["method"] == "Fanfiction"}
+    cell_values = {c["column"]: c["value"] for c in cells if c["row"]["method"] == "Fanfiction"}
     for name, part in (("pan20_train", "Training"), ("pan21_test", "Cross-topic test")):
         kinds = {"texts": "samples", "authors": "authors", "topics": "topics"}
-        assert PRINTED[name] == {what: printed[f"{part} {kind}"] for what, kind in kinds.items()}
+        assert PRINTED[name] == {name: cell_values[f"{part} {kind}"] for name, kind in kinds.items()}
 
 
 @pytest.mark.parametrize("name", ["train.tsv", "zero.tsv"])

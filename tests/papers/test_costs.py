@@ -13,10 +13,10 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Store
 
 ROOT = project_root(__file__)
-AT_PAPER = [one for paper in papers() for one in all_experiments(paper) if one.profile == "paper"]
+AT_PAPER = [experiment for paper in papers() for experiment in all_experiments(paper) if experiment.profile == "paper"]
 
 
-def trained(name, profile, method, corpus):
+def run_with(name, profile, method, corpus):
     runs = load_experiment(name, profile).runs()
     return next(run for run in runs if run.training and run.method.name == method and run.corpus.display == corpus)
 
@@ -25,9 +25,9 @@ def trained(name, profile, method, corpus):
 def test_an_epoch_of_authors_at_the_papers_scale_is_as_long_as_in_their_code(corpus, steps):
     "Texts over batches of 64, as their sampler counts; three epochs of a teacher, one of a student, twelve settings."
     reckoning = Reckoning()
-    assert reckoning.steps(trained("arr/table02", "paper", "CL", corpus)) == 12 * 3 * steps
-    assert reckoning.steps(trained("arr/table02", "paper", "CL + ARR", corpus)) == 12 * (3 + 1) * steps
-    of_authors = trained("arr/table02", "paper", "CL", corpus)
+    assert reckoning.steps(run_with("arr/table02", "paper", "CL", corpus)) == 12 * 3 * steps
+    assert reckoning.steps(run_with("arr/table02", "paper", "CL + ARR", corpus)) == 12 * (3 + 1) * steps
+    of_authors = run_with("arr/table02", "paper", "CL", corpus)
     training = of_authors.training.model_copy(update={"epoch_of": None})
     assert reckoning.steps(of_authors.model_copy(update={"training": training})) < 12 * 3 * steps / 2
 
@@ -36,11 +36,11 @@ def test_runs_at_the_papers_scale_train_in_single_precision_and_as_printed():
     for experiment in AT_PAPER:
         for run in experiment.runs():
             assert run.encoder.dtype == "fp32", "no paper prints another format"
-            wanted = {"titles": "items", "authors": "texts"}.get(run.task)
-            assert not run.training or getattr(run.training, "epoch_of", None) == wanted, run.id
+            unit = {"titles": "items", "authors": "texts"}.get(run.task)
+            assert not run.training or getattr(run.training, "epoch_of", None) == unit, run.id
 
 
-@pytest.mark.parametrize("experiment", AT_PAPER, ids=lambda one: one.name)
+@pytest.mark.parametrize("experiment", AT_PAPER, ids=lambda experiment: experiment.name)
 def test_a_dry_run_says_what_the_table_of_costs_says(experiment, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("DEBIAS_NB_DATA", str(ROOT / "experiments")) # where no data are
@@ -50,11 +50,11 @@ def test_a_dry_run_says_what_the_table_of_costs_says(experiment, monkeypatch):
     hours = two_digits(sum(map(reckoning.seconds, runs)) / 3600)
     memory = two_digits(max(map(reckoning.memory, runs)) / 2**30)
     steps = two_digits(sum(map(reckoning.steps, runs)))
-    done = CliRunner().invoke(app, ["batch", experiment.name, "--profile", "paper", "--dry-run", "--fresh"])
-    assert done.exit_code == 0, done.output
+    run = CliRunner().invoke(app, ["batch", experiment.name, "--profile", "paper", "--dry-run", "--fresh"])
+    assert run.exit_code == 0, run.output
     batches = sorted({run.training.batch_size for run in runs if run.training})
     row = [experiment.name, str(len(runs)), "0", steps, ", ".join(map(str, batches)), memory, hours]
-    assert f"| {' | '.join(row)} |" in done.stdout
+    assert f"| {' | '.join(row)} |" in run.stdout
     page = (ROOT / "reports/COST.md").read_text("utf-8")
     assert re.search(rf"^\| {experiment.name} \| {len(runs)} \| {steps} \| {hours} \|", page, re.M)
 
@@ -62,26 +62,26 @@ def test_a_dry_run_says_what_the_table_of_costs_says(experiment, monkeypatch):
 def test_what_nobody_counted_is_named_and_left_out():
     reckoning = Reckoning()
     experiment = load_experiment("arr/table02", "paper")
-    whole = forecast(experiment, (), reckoning).row()
+    complete = forecast(experiment, (), reckoning).row()
     del reckoning.assumptions["corpora"]["pan20_train"]
     part = forecast(experiment, (), reckoning)
     assert part.unknown == ["pan20_train"]
     row = part.row()
-    assert 0 < row["hours"] < whole["hours"] and 0 < row["without"] < row["runs"]
+    assert 0 < row["hours"] < complete["hours"] and 0 < row["without"] < row["runs"]
 
 
 def test_records_of_like_runs_say_what_a_run_takes():
     experiment = load_experiment("arr/table02", "planted")
     records = Store(ROOT / "experiments").records("arr/table02.planted")
     by_id = {record["id"]: record for record in records}
-    measured = Measurements(records)
-    alone = [run for run in experiment.runs() if run.training and run.method.authors.student == "none"]
-    for run in alone[:40]:
+    measurements = Measurements(records)
+    runs = [run for run in experiment.runs() if run.training and run.method.authors.student == "none"]
+    for run in runs[:40]:
         [stage] = stages(run)
-        assert (measured.steps(run)
+        assert (measurements.steps(run)
                 == by_id[run.id]["curve"]["step"][-1] * stage.times), "as its record counted, for each setting"
-    whole = forecast(experiment, (), measured)
-    assert not whole.unknown
+    complete = forecast(experiment, (), measurements)
+    assert not complete.unknown
     seconds = sum(by_id[run.id]["seconds"] for run in experiment.runs())
-    assert whole.costs.seconds.sum() == pytest.approx(seconds, rel=.2)
-    assert forecast(experiment, by_id, measured).row()["runs"] == 0, "what has a record is not made again"
+    assert complete.costs.seconds.sum() == pytest.approx(seconds, rel=.2)
+    assert forecast(experiment, by_id, measurements).row()["runs"] == 0, "what has a record is not made again"

@@ -24,24 +24,24 @@ OTHER_CLUSTERS = "Reddit, aware"
 
 
 def of_pairs(run):
-    found = {}
+    facts = {}
     for name in run.evaluate:
         with suppress(MissingData): # one that cannot be downloaded
-            found[f"test {name}"] = labeled_pairs.evaluation_pairs(name, run.corpus, run.eval_world).info
+            facts[f"test {name}"] = labeled_pairs.evaluation_pairs(name, run.corpus, run.eval_world).info
     if run.corpus:
         train = labeled_pairs.training_pairs(run.corpus)
-        found[f"train {train.name}"] = train.info
-    return found
+        facts[f"train {train.name}"] = train.info
+    return facts
 
 
 def of_titles(run):
-    tasks = [(name, *one) for name in run.evaluate for one in titles.title_tasks(name, run.data).items()]
+    tasks = [(name, *task) for name in run.evaluate for task in titles.title_tasks(name, run.data).items()]
     return {f"test {name}{suffix}": task.info for name, suffix, task in tasks}
 
 
 def of_answers(run):
-    found = {f"test {name}": answers._data_facts(answers.evaluation_answers(name, run.data)) for name in run.evaluate}
-    return found | {f"train {run.data.name}": answers._data_facts(answers.training_answers(run.data))}
+    facts = {f"test {name}": answers._data_facts(answers.evaluation_answers(name, run.data)) for name in run.evaluate}
+    return facts | {f"train {run.data.name}": answers._data_facts(answers.training_answers(run.data))}
 
 
 def of_authors(run):
@@ -67,25 +67,25 @@ DATA = {"pairs": of_pairs, "titles": of_titles, "answers": of_answers, "authors"
 
 def first_of_each_corpus(place):
     "Configuration and data of the first finished record of each data set, in the first of its synthetic worlds."
-    known = {}
+    configs = {}
     for row in pq.read_table(RESULTS / f"{place}.parquet", columns=["config", "data"]).to_pylist():
         config = json.loads(row["config"])
         corpus = config.get("corpus") or config.get("eval_corpus")
         other_world = corpus and (corpus.get("world") or {}).get("seed")
         is_of_texts = "counts" not in config["evaluate"] and corpus and corpus.get("label") != OTHER_CLUSTERS
         if row["data"] and is_of_texts and not other_world:
-            known.setdefault((corpus["name"], corpus.get("label")), (row["config"], json.loads(row["data"])))
-    return known.values()
+            configs.setdefault((corpus["name"], corpus.get("label")), (row["config"], json.loads(row["data"])))
+    return configs.values()
 
 
 def once(places):
     "The fewest runs that can be made, with their data, which together have what the records of these places say."
-    asked = {}
-    for config, data in (found for place in places for found in first_of_each_corpus(place)):
-        for name, about in data.items():
-            about.pop("ranked", None) # what the loss makes of the pairs
-            asked.setdefault((name, json.dumps(about)), (config, data))
-    runs = [(RunConfig.model_validate_json(config), data) for config, data in dict(asked.values()).items()]
+    data_facts = {}
+    for config, data in (pair for place in places for pair in first_of_each_corpus(place)):
+        for name, facts in data.items():
+            facts.pop("ranked", None) # what the loss makes of the pairs
+            data_facts.setdefault((name, json.dumps(facts)), (config, data))
+    runs = [(RunConfig.model_validate_json(config), data) for config, data in dict(data_facts.values()).items()]
     return [(run, data) for run, data in runs if not run.is_closed]
 
 
@@ -95,16 +95,16 @@ def once(places):
                  marks=pytest.mark.slow),
 ], ids=["quick", "further"])
 def test_the_data_of_committed_records_are_made_again(places, read_once):
-    compared = 0
-    for run, recorded in once(places):
+    count = 0
+    for run, record_data in once(places):
         try:
-            found = json.loads(json.dumps(DATA[run.task](run), default=int))
+            data_now = json.loads(json.dumps(DATA[run.task](run), default=int))
         except MissingData:
             continue
-        same = {name: found[name] for name in recorded if name in found}
-        compared += bool(same)
-        assert same == {name: recorded[name] for name in same}, run.id
-    if not compared:
+        equal_facts = {name: data_now[name] for name in record_data if name in data_now}
+        count += bool(equal_facts)
+        assert equal_facts == {name: record_data[name] for name in equal_facts}, run.id
+    if not count:
         pytest.skip("its data are not here")
 
 

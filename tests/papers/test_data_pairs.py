@@ -109,14 +109,15 @@ def graphs(draw):
 @settings(max_examples=80)
 @given(graphs(), graphs())
 def test_clean_keeps_apart_and_counts_everything(train, test):
-    kept = q.clean(train, {"t": test})
-    keys = q.pair_keys(kept)
-    assert not set(q.pair_keys(kept, True)) & set(q.pair_keys(test, True))
+    remaining = q.clean_questions(train, {"t": test})
+    keys = q.pair_keys(remaining)
+    assert not set(q.pair_keys(remaining, True)) & set(q.pair_keys(test, True))
     assert len(set(keys)) == len(keys)
     assert all(a != b for a, b in keys)
-    assert len(train) == len(kept) + sum(n for why, n in kept.counts.items() if why.startswith("dropped"))
+    assert len(train) == len(remaining) + sum(n for reason, n in remaining.counts.items()
+                                              if reason.startswith("dropped"))
     given_labels = {(l, r): label for l, r, label in zip(train.left, train.right, train.labels)}
-    for left, right, label in zip(kept.left, kept.right, kept.labels):
+    for left, right, label in zip(remaining.left, remaining.right, remaining.labels):
         assert given_labels[left, right] == label, "a kept pair has the label it was given"
 
 
@@ -124,13 +125,13 @@ def test_clean_keeps_apart_and_counts_everything(train, test):
 @given(graphs(), st.floats(.05, .95), st.integers(0, 5))
 def test_no_question_on_both_sides(p, holdout, seed):
     try:
-        rest, held = q.split_questions(p, holdout, seed)
+        training, holdout_pairs = q.split_questions(p, holdout, seed)
     except DataError:
         return
-    assert not questions(rest) & questions(held)
-    assert Counter(q.pair_keys(rest)) + Counter(q.pair_keys(held)) == Counter(q.pair_keys(p))
+    assert not questions(training) & questions(holdout_pairs)
+    assert Counter(q.pair_keys(training)) + Counter(q.pair_keys(holdout_pairs)) == Counter(q.pair_keys(p))
     of_label = np.bincount(p.labels, minlength=2)
-    held_of_label = np.bincount(held.labels, minlength=2)
+    held_of_label = np.bincount(holdout_pairs.labels, minlength=2)
     assert (held_of_label <= np.round(holdout * of_label)).all()
     assert (held_of_label >= holdout * of_label / 2).all()
 
@@ -163,8 +164,8 @@ def superuser(tmp_path, monkeypatch):
     folder = tmp_path / "superuser"
     folder.mkdir()
     duplicates = [f"duplicate\tHow do I open file {i}?\tWhat opens file {i}?\n" for i in range(200)]
-    others = [f"non-duplicate\tHow do I open file {i}?\tWhat prints page {i}?\n" for i in range(200)]
-    write(folder / "train.tsv", "".join(duplicates + others))
+    non_duplicates = [f"non-duplicate\tHow do I open file {i}?\tWhat prints page {i}?\n" for i in range(200)]
+    write(folder / "train.tsv", "".join(duplicates + non_duplicates))
     write(folder / "test.tsv", "1\tIs sudo safe?\tHow safe is sudo?\n0\tIs sudo safe?\tWhere are logs?\n")
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
@@ -190,7 +191,7 @@ def test_wrong_requests_are_refused(superuser, call, words):
         call()
 
 
-OWN = """datasets:
+OWN_REGISTRY = """datasets:
   forum:
     {title: mine, licence: mine, citation: me,
      layout: {reader: questions, train: a.tsv, columns: {a.tsv: [left, right, label]}},
@@ -199,7 +200,7 @@ OWN = """datasets:
 
 
 def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
-    (superuser.parent / "datasets.yaml").write_text(OWN)
+    (superuser.parent / "datasets.yaml").write_text(OWN_REGISTRY)
     folder = superuser.rename(superuser.parent / "forum")
     write(folder / "a.tsv", "a\tb\t1\nc\td\t0\nwhere are logs\tis sudo safe\t0\ne\tf\t0\n")
     write(folder / "dev.tsv", "1\te\tf\n")
@@ -211,7 +212,7 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
         task.training_pairs(PairsCorpus(name="forum"))
     pin(folder)
     assert task.training_pairs(PairsCorpus(name="forum")).left == train.left
-    (superuser.parent / "datasets.yaml").write_text(OWN.replace("questions", "answers"))
+    (superuser.parent / "datasets.yaml").write_text(OWN_REGISTRY.replace("questions", "answers"))
     with pytest.raises(ConfigError, match="datasets.yaml: .*layout.reader"):
         q.load_questions("forum", "test")
 
@@ -223,7 +224,7 @@ def line(left, right, label):
     return f"COL title VAL {left}\tCOL title VAL {right}\t{label}\n"
 
 
-@pytest.mark.parametrize("published, cleaned", [
+@pytest.mark.parametrize("title, clean_title", [
     ('"Canon EOS 70D"@en-US "Cameras | EISF"@en-US', "Canon EOS 70D Cameras | EISF"),
     (' " Mens Watch "@nl | Shop.com"@nl', "Mens Watch | Shop.com"),
     ('"Nikon 24" cover", "Null"', "Nikon 24 cover , Null"),
@@ -232,17 +233,17 @@ def line(left, right, label):
     ('"a\u00a0 b"@zh-hant', "a b"),
     ('"@en "@en', ""),
 ])
-def test_titles_lose_tags_and_quotation_marks(published, cleaned):
-    assert products.clean_title(published) == cleaned == products.clean_title(cleaned)
+def test_titles_lose_tags_and_quotation_marks(title, clean_title):
+    assert products.clean_title(title) == clean_title == products.clean_title(clean_title)
 
 
 def test_a_file_is_cleaned_and_counted(tmp_path):
     rows = [('"a lens"@en', '"a lens "@nl', 1), ('"b"', '"c" "Null"', 0), ('"c" "Null"', '"B"@en', 0),
             ('"@en', '"d"', 1)]
-    found = products.read_products(write(tmp_path / "x.txt", "".join(line(*row) for row in rows)))
-    assert (found.left, found.right) == (["a lens", "b", "c Null"], ["a lens", "c Null", "B"])
-    assert found.labels.tolist() == [1, 0, 0]
-    assert list(found.counts.values()) == [4, 8, 2, 4, 1, 1, 1, 3]
+    result = products.read_products(write(tmp_path / "x.txt", "".join(line(*row) for row in rows)))
+    assert (result.left, result.right) == (["a lens", "b", "c Null"], ["a lens", "c Null", "B"])
+    assert result.labels.tolist() == [1, 0, 0]
+    assert list(result.counts.values()) == [4, 8, 2, 4, 1, 1, 1, 3]
 
 
 PRODUCTS = "lamp chair desk shelf clock vase rug bowl cup fork spoon knife".split()
@@ -251,73 +252,75 @@ PRODUCTS = "lamp chair desk shelf clock vase rug bowl cup fork spoon knife".spli
 def offers(category):
     "Of each of twelve products two offers; pairs of the first eight are for training."
     names = [f"{category} {word} {i}" for i, word in enumerate(PRODUCTS)]
-    same = [(name, f"{name} from a shop", 1) for name in names]
-    other = [(names[i], f"{names[(i + 1) % 12]} from a shop", 0) for i in range(12)]
-    train = same[:8] + other[:7]
-    test = [*same[6:], *other[6:11], train[0]] # a training pair, pairs of a seen and a new title, pairs of two new ones
-    return {"train": train, "valid": [same[8], train[1]], "test": test}
+    matches = [(name, f"{name} from a shop", 1) for name in names]
+    no_matches = [(names[i], f"{names[(i + 1) % 12]} from a shop", 0) for i in range(12)]
+    train = matches[:8] + no_matches[:7]
+    test = [*matches[6:], *no_matches[6:11],
+            train[0]] # a training pair, pairs of a seen and a new title, pairs of two new ones
+    return {"train": train, "valid": [matches[8], train[1]], "test": test}
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     folder = tmp_path / "data" / products.DATASET
     folder.mkdir(parents=True)
     for category in products.CATEGORIES:
         for part, rows in offers(category).items():
             write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
     files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
-    about = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
-    registry = r.Registry(datasets={products.DATASET: about})
+    dataset = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
+    registry = r.Registry(datasets={products.DATASET: dataset})
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
     caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_tokens, lacking
-    for cached in caches:
-        cached.cache_clear()
+    for function in caches:
+        function.cache_clear()
     yield folder
-    for cached in caches:
-        cached.cache_clear()
+    for function in caches:
+        function.cache_clear()
 
 
 def test_products_are_what_labels_join():
     rows = [(1, "a", "b"), (1, "B ", "c"), (1, "d", "e"), (0, "c", "d"), (0, "f", "a"), (1, "g", "g")]
-    found = products.same_product(pairs(*rows))
-    assert found.items == ["a", "B ", "d", "c", "f", "g", "e"], "one offer a title, as first spelled"
+    result = products.same_product(pairs(*rows))
+    assert result.items == ["a", "B ", "d", "c", "f", "g", "e"], "one offer a title, as first spelled"
     right = {}
-    for row, query in enumerate(found.queries):
-        right[query] = {found.items[i] for i in found.relevance[row].indices}
+    for row, query in enumerate(result.queries):
+        right[query] = {result.items[i] for i in result.relevance[row].indices}
     assert right["a"] == {"B ", "c"}
     assert right["c"] == {"a", "B "}, "a chain is one product"
     assert right["d"] == {"e"}
     assert not {"f", "g"} & right.keys(), "who has no other offer does not ask"
-    assert [found.items[i] for i in found.itself] == found.queries, "nobody finds itself"
+    assert [result.items[i] for i in result.itself] == result.queries, "nobody finds itself"
 
 
-def measured(rows, vectors, seen=frozenset()):
+def measure(rows, vectors, training_titles=frozenset()):
     "P@1 where every distinct title has a vector of two."
     few = pairs(*rows)
-    labeled = task.LabeledPairs("made", few.left, few.right, few.labels, offers=products.same_product(few, seen))
-    both = torch.tensor([vectors[title] for title in few.left + few.right])
-    return task.offer_measures(torch.nn.functional.normalize(both, dim=1), labeled)
+    offer_pairs = task.LabeledPairs("made", few.left, few.right, few.labels,
+                                    offers=products.same_product(few, training_titles))
+    vectors_of_all = torch.tensor([vectors[title] for title in few.left + few.right])
+    return task.offer_measures(torch.nn.functional.normalize(vectors_of_all, dim=1), offer_pairs)
 
 
 def test_precision_has_the_values_worked_out_by_hand():
     rows = [(1, "a", "b"), (1, "c", "d"), (0, "a", "c")]
-    near = {"a": [1., 0], "b": [.9, .1], "c": [0, 1.], "d": [.8, .2]}
-    values, resampled = measured(rows, near) # a and b find each other, c finds d, and d finds b
+    vectors = {"a": [1., 0], "b": [.9, .1], "c": [0, 1.], "d": [.8, .2]}
+    values, resamples = measure(rows, vectors) # a and b find each other, c finds d, and d finds b
     assert values["p1"] == values["p1[unseen]"] == .75
     assert "p1[seen]" not in values
-    assert {len(resampled["p1"]), len(resampled["p1[unseen]"])} == {task.KEPT_RESAMPLES}
-    values, _ = measured(rows, near, {"a", "c"})
+    assert {len(resamples["p1"]), len(resamples["p1[unseen]"])} == {task.KEPT_RESAMPLES}
+    values, _ = measure(rows, vectors, {"a", "c"})
     assert (values["p1[seen]"], values["p1[unseen]"], values["p1"]) == (1, .5, .75)
-    same = dict.fromkeys("abcd", [1., 0])
-    for shuffled in (rows[:2], rows[1::-1], [(1, "b", "a"), (1, "d", "c")]): # no order of the file flatters
-        assert measured(shuffled, same)[0]["p1"] == pytest.approx(1 / 3)
+    equal_vectors = dict.fromkeys("abcd", [1., 0])
+    for order in (rows[:2], rows[1::-1], [(1, "b", "a"), (1, "d", "c")]): # no order of the file flatters
+        assert measure(order, equal_vectors)[0]["p1"] == pytest.approx(1 / 3)
 
 
 def test_a_known_text_is_the_same_but_for_case_and_spacing():
-    known = q.known_texts({"wool hat", "c#"}, ["Wool  HAT", "wool hat!", "c"], ["C#", "c#", "c"])
-    assert known.tolist() == [2, 1, 0], "punctuation may be the question"
+    is_known = q.known_texts({"wool hat", "c#"}, ["Wool  HAT", "wool hat!", "c"], ["C#", "c#", "c"])
+    assert is_known.tolist() == [2, 1, 0], "punctuation may be the question"
 
 
 def test_what_training_has_of_words():
@@ -331,30 +334,30 @@ PARTS = ["auc05", "auc", "ap", "p1", "p1[seen]", "p1[unseen]", "auc05[one unseen
 WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in products.ROLES)]
 
 
-def test_a_run_on_products_measures_every_part(made):
+def test_a_run_on_products_measures_every_part(folder):
     run = RunConfig(
         paper="itvreg", experiment="demo", profile="small", encoder=STATIC, corpus=PairsCorpus(name="shoes"),
         method=PairMethod(name="Finetuned"), training=PairTraining(learning_rate=2e-2, epochs=1, batch_size=8),
         evaluate=("shoes", "watches"), measure=("words",))
     assert task.TASK.lacks(run) is None
-    trained = task.TASK.train(run)
-    tested = task.TASK.test(trained.model, run)
-    assert not tested.missing
-    assert list(tested.metrics) == ["shoes", "watches"]
-    assert set(tested.metrics["watches"]) == {*PARTS, *WORDS, "seen words"}
-    assert tested.metrics["shoes"]["seen words"] > tested.metrics["watches"]["seen words"] > 0
-    assert all(0 <= value <= 1 for metrics in tested.metrics.values() for value in metrics.values())
-    kept = {key: len(values) for key, values in tested.replicates["shoes"].items()}
-    assert (kept["auc05"], kept["p1"]) == (200, task.KEPT_RESAMPLES) and "auc" not in kept
-    assert trained.data["train shoes"]["pairs"] == 10, "fifteen without those of tests"
-    assert tested.data["test shoes"]["counts"]["titles in training"] > 0
+    training = task.TASK.train(run)
+    outcome = task.TASK.test(training.model, run)
+    assert not outcome.missing
+    assert list(outcome.metrics) == ["shoes", "watches"]
+    assert set(outcome.metrics["watches"]) == {*PARTS, *WORDS, "seen words"}
+    assert outcome.metrics["shoes"]["seen words"] > outcome.metrics["watches"]["seen words"] > 0
+    assert all(0 <= value <= 1 for metrics in outcome.metrics.values() for value in metrics.values())
+    lengths = {key: len(values) for key, values in outcome.replicates["shoes"].items()}
+    assert (lengths["auc05"], lengths["p1"]) == (200, task.KEPT_RESAMPLES) and "auc" not in lengths
+    assert training.data["train shoes"]["pairs"] == 10, "fifteen without those of tests"
+    assert outcome.data["test shoes"]["counts"]["titles in training"] > 0
 
     base = run.model_copy(update=dict(corpus=None, training=None, method=PairMethod(name="Base", trained=False)))
-    (made / "watches-test.txt").unlink()
+    (folder / "watches-test.txt").unlink()
     task.evaluation_pairs.cache_clear()
-    untrained = task.TASK.test(task.TASK.train(base).model, base)
-    assert set(untrained.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
-    assert untrained.missing == ["watches"]
+    base_outcome = task.TASK.test(task.TASK.train(base).model, base)
+    assert set(base_outcome.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
+    assert base_outcome.missing == ["watches"]
     without_words = task.TASK.test(task.TASK.train(base).model, base.model_copy(update=dict(measure=())))
     assert set(without_words.metrics["shoes"]) == {*PARTS}
 
@@ -364,41 +367,41 @@ KNOWN_PAIRS = pairs((1, "a", "B"), (0, "a", "x"), (1, "y", "b"), (0, "x", "y"), 
 
 def test_pairs_are_told_apart_by_the_texts_that_training_has(monkeypatch):
     monkeypatch.setattr(task, "training_set", lambda corpus: {"a", "b"})
-    labeled = task.LabeledPairs("made", KNOWN_PAIRS.left, KNOWN_PAIRS.right, KNOWN_PAIRS.labels)
-    values, parts = task.overlap_parts(labeled, None)
+    pairs = task.LabeledPairs("made", KNOWN_PAIRS.left, KNOWN_PAIRS.right, KNOWN_PAIRS.labels)
+    values, parts = task.overlap_parts(pairs, None)
     assert values == {
         "no known text": 3 / 6, "one known text": 2 / 6, "two known texts": 1 / 6,
         "matches[no known text]": 2 / 3, "matches[known text]": 2 / 3}
     assert not parts, "too few"
     monkeypatch.setattr(task, "FEWEST_APART", 3)
-    _, parts = task.overlap_parts(labeled, None)
+    _, parts = task.overlap_parts(pairs, None)
     assert {name: part.tolist() for name, part in parts.items()} == {
         "no known text": [False, False, False, True, True, True], "known text": [True, True, True, False, False, False]}
     monkeypatch.setattr(task, "training_set", lambda corpus: set())
-    assert not task.overlap_parts(labeled, None)[1], "the part is the whole"
+    assert not task.overlap_parts(pairs, None)[1], "the part is the whole"
     monkeypatch.setattr(task, "training_set", lambda corpus: {"z"})
     monkeypatch.setattr(task, "FEWEST_APART", 1)
-    assert list(task.overlap_parts(labeled, None)[1]) == ["no known text"], "the others are matches, all of them"
+    assert list(task.overlap_parts(pairs, None)[1]) == ["no known text"], "the others are matches, all of them"
 
 
-def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
+def test_a_run_scores_pairs_apart_when_it_is_asked_to(folder, monkeypatch):
     monkeypatch.setattr(task, "FEWEST_APART", 2)
     task.training_set.cache_clear()
     run = RunConfig(
         paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=PairsCorpus(name="shoes"),
         method=PairMethod(name="Base", trained=False), evaluate=("shoes", "watches"), measure=("known texts",))
-    tested = task.TASK.test(task.TASK.train(run).model, run)
+    outcome = task.TASK.test(task.TASK.train(run).model, run)
     task.training_set.cache_clear()
-    own, other = (tested.metrics[name] for name in run.evaluate)
-    assert {*PARTS, *q.KNOWN, "auc05[no known text]"} <= {*own} and 0 < own["one known text"] < 1
-    assert len(tested.replicates["shoes"]["auc05[no known text]"]) == len(tested.replicates["shoes"]["auc05"]) == 200
-    assert [other[what] for what in q.KNOWN] == [1, 0, 0], "no shoe is a watch"
-    assert all(0 <= value <= 1 for metrics in tested.metrics.values() for value in metrics.values())
+    shoes, watches = (outcome.metrics[name] for name in run.evaluate)
+    assert {*PARTS, *q.KNOWN, "auc05[no known text]"} <= {*shoes} and 0 < shoes["one known text"] < 1
+    assert len(outcome.replicates["shoes"]["auc05[no known text]"]) == len(outcome.replicates["shoes"]["auc05"]) == 200
+    assert [watches[part] for part in q.KNOWN] == [1, 0, 0], "no shoe is a watch"
+    assert all(0 <= value <= 1 for metrics in outcome.metrics.values() for value in metrics.values())
 
 
-def test_the_validation_file_chooses_an_epoch(made):
-    held = task.training_pairs(PairsCorpus(name="shoes"), "heldout")
-    assert held.info["pairs"] == 2 == len(held.left)
+def test_the_validation_file_chooses_an_epoch(folder):
+    holdout = task.training_pairs(PairsCorpus(name="shoes"), "heldout")
+    assert holdout.info["pairs"] == 2 == len(holdout.left)
     with pytest.raises(ConfigError, match="holdout"):
         task.training_pairs(PairsCorpus(name="shoes", holdout=.1))
     with pytest.raises(ConfigError, match="did you mean 'shoes'"):

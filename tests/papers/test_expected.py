@@ -46,15 +46,15 @@ def last_digits(numbers, decimals):
 @pytest.mark.parametrize("paper", SHAPES)
 def test_every_cell_is_there_as_printed(paper):
     "A digit mistyped later changes the checksums."
-    found = load_expected(paper).tables
-    assert list(found) == list(SHAPES[paper])
-    for name, table in found.items():
+    tables = load_expected(paper).tables
+    assert list(tables) == list(SHAPES[paper])
+    for name, table in tables.items():
         rows = {tuple(cell.row.items()) for cell in table.cells}
         columns = {cell.column for cell in table.cells}
         assert (len(rows), len(columns)) == SHAPES[paper][name], name
         assert len(table.cells) == len(rows) * len(columns), name
-        how = OTHERWISE.get((paper, name), PRINTED_IN[paper])
-        assert (table.unit, table.decimals, table.tolerance) == how, name
+        form = OTHERWISE.get((paper, name), PRINTED_IN[paper])
+        assert (table.unit, table.decimals, table.tolerance) == form, name
         low, high = RANGES[table.unit]
         for cell in table.cells:
             assert cell.value is None or low < cell.value < high, (name, cell)
@@ -75,7 +75,7 @@ def test_blank_doubtful_and_quoted_numbers_are_marked():
     def blank(cell):
         return cell.value is None
 
-    graded = ["nDCG@1", "nDCG@3", "nDCG@10"]
+    columns = ["nDCG@1", "nDCG@3", "nDCG@10"]
     first = [cell.row["method"] for cell in load_expected("scan").tables["table2"].cells[::3]]
     second = [cell.row["method"] for cell in load_expected("scan").tables["table3"].cells[::3]]
     assert places("itvreg", blank) == [
@@ -85,13 +85,13 @@ def test_blank_doubtful_and_quoted_numbers_are_marked():
     assert places("scan", blank) == [
         *(("table2", method, "P@1") for method in (*first[:5], "TANDA")),
         *(("table3", method, "P@1") for method in second[:5]),
-        *(("table4", "BERT-CL", column) for column in ("MAP", *graded)), ("table4", "BERT-BiG", "MAP")]
+        *(("table4", "BERT-CL", column) for column in ("MAP", *columns)), ("table4", "BERT-BiG", "MAP")]
     doubtful = {paper: len(places(paper, lambda cell: cell.doubtful)) for paper in SHAPES}
     assert doubtful == {"itvreg": 37, "arr": 5, "scan": 11}
-    own = {"table2": ["RoBERTa", "SCAN"], "table3": ["SCAN"], "table4": ["RoBERTa", "TANDA", "SCAN"]}
+    quotations = {"table2": ["RoBERTa", "SCAN"], "table3": ["SCAN"], "table4": ["RoBERTa", "TANDA", "SCAN"]}
     for name, table in load_expected("scan").tables.items():
         for cell in table.cells:
-            assert cell.quoted == (name in own and cell.row["method"] not in own[name]), (name, cell)
+            assert cell.quoted == (name in quotations and cell.row["method"] not in quotations[name]), (name, cell)
 
 
 MISTAKES = [ # paper, what stands there, what is mistyped, what the error names

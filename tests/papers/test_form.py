@@ -47,10 +47,10 @@ def test_a_page_has_its_parts_in_few_words(path):
 def test_print_and_ours_come_before_what_was_run():
     page = ("# T\n\n> The claim.\n\n**Answer.** No.\n\n## Table 3: print, and "
             "here\n\n" + "| a |\n" * 50 + "\n## What differs\n\nx\n")
-    arranged = arrange(page, "[Run it]()", is_table=True)
-    assert arranged.startswith("# T\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n| a |")
-    assert "<details" not in arranged
-    assert arranged.endswith("## Claim and runs\n\n> The claim.\n\n[Run it]()\n\n## What differs\n\nx\n")
+    page_text = arrange(page, "[Run it]()", is_table=True)
+    assert page_text.startswith("# T\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n| a |")
+    assert "<details" not in page_text
+    assert page_text.endswith("## Claim and runs\n\n> The claim.\n\n[Run it]()\n\n## What differs\n\nx\n")
 
 
 def test_all_printed_tables_have_a_place():
@@ -67,18 +67,20 @@ def test_all_printed_tables_have_a_place():
 def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name, table, like):
     study = results.load(name, "small")
     rows, count = side_by_side(study, table, like)
-    printed = load_expected(study.experiment.paper).tables[table]
-    own = means(study[table])
-    assert 0 < count <= len(printed.cells)
+    cells_of_table = load_expected(study.experiment.paper).tables[table]
+    table_means = means(study[table])
+    assert 0 < count <= len(cells_of_table.cells)
     for (test, side), cells in rows.iterrows():
         for method, text in cells[cells != "—"].items():
             if side.startswith("here: "):
-                row = own.loc[method] if own.index.nlevels == 1 else own.loc[(side.removeprefix("here: "), method)]
+                key = method if table_means.index.nlevels == 1 else (side.removeprefix("here: "), method)
+                row = table_means.loc[key]
                 assert row[test].partition(" ")[0] == text
             else:
                 names = {method, *(paper for paper, name in (like or {}).items() if name == method)}
-                same = [cell.value for cell in printed.cells if cell.column == test and {*cell.row.values()} & names]
-                assert float(text) in same
+                values = [cell.value for cell in cells_of_table.cells if cell.column == test
+                          and {*cell.row.values()} & names]
+                assert float(text) in values
 
 
 def test_names_that_nothing_has_leave_nothing_beside(results):
@@ -88,12 +90,12 @@ def test_names_that_nothing_has_leave_nothing_beside(results):
 
 def test_several_columns_of_one_name_are_averaged(results):
     study = results.load("itvreg/table02", "small")
-    printed = load_expected("itvreg").tables["table8"]
-    every = dict.fromkeys([*(cell.column for cell in printed.cells), *study["table8"].test.unique()], "all")
+    cells_of_table = load_expected("itvreg").tables["table8"]
+    every = dict.fromkeys([*(cell.column for cell in cells_of_table.cells), *study["table8"].test.unique()], "all")
     rows, count = side_by_side(study, "table8", every)
-    of_base = [cell.value for cell in printed.cells if cell.row["method"] == "Base"]
+    of_base = [cell.value for cell in cells_of_table.cells if cell.row["method"] == "Base"]
     assert float(rows.loc[("all", "the paper"), "Base"]) == pytest.approx(sum(of_base) / len(of_base), abs=.005)
-    assert count == len(printed.cells)
+    assert count == len(cells_of_table.cells)
 
 
 def test_what_a_page_takes_is_what_its_records_took(results):

@@ -10,7 +10,7 @@ from debias_nb.runs.records import Store
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
-NEAR = 1e-4 # on any x86-64 processor, in fractions
+TOLERANCE = 1e-4 # on any x86-64 processor, in fractions
 
 RUNS = [ # experiment, end of the id of a planted run
     ("table05", "tiny-static-strong-maskreg-50-s2-17e6f5e7bd"),
@@ -21,19 +21,19 @@ RUNS = [ # experiment, end of the id of a planted run
 
 
 @cache
-def planned(name: str) -> dict:
+def runs_of(name: str) -> dict:
     "Every run of an experiment by its id."
     return {run.id: run for run in load_experiment(f"itvreg/{name}", "planted", ROOT).runs()}
 
 
 @pytest.mark.parametrize("name, end", RUNS)
 def test_a_committed_run_is_made_again(name, end):
-    run, = (run for run_id, run in planned(name).items() if run_id.endswith(end))
+    run, = (run for run_id, run in runs_of(name).items() if run_id.endswith(end))
     record = Store(ROOT / "experiments").find(run)
-    made = runner.execute(run)
-    assert made["metrics"].keys() == record["metrics"].keys()
+    repetition = runner.execute(run)
+    assert repetition["metrics"].keys() == record["metrics"].keys()
     for test, values in record["metrics"].items():
-        assert made["metrics"][test] == pytest.approx(values, abs=NEAR), test
-    assert made["curve"]["step"] == record["curve"]["step"]
+        assert repetition["metrics"][test] == pytest.approx(values, abs=TOLERANCE), test
+    assert repetition["curve"]["step"] == record["curve"]["step"]
     for term, values in record["curve"].items():
-        assert made["curve"][term] == pytest.approx(values, rel=20 * NEAR, abs=NEAR / 100), term
+        assert repetition["curve"][term] == pytest.approx(values, rel=20 * TOLERANCE, abs=TOLERANCE / 100), term

@@ -47,7 +47,7 @@ CLAIMS = { # id -> statement, what is compared, and what the answer is
 }
 
 
-def configuration(name, **more):
+def configuration(name, **changes):
     "The configuration of an experiment with a column for each verdict, at real data."
     table = {"id": name, "columns": [
         {"label": f"Quora -> {test}", "corpus": "quora", "evaluate": test, "shift": "iid" if test == "quora" else "ood"}
@@ -63,7 +63,7 @@ def configuration(name, **more):
         "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}], "methods": METHODS,
                     "evaluate": list(TESTS),
                     "training": {"learning_rate": .1, "epochs": 1, "batch_size": 8}, "seeds": [0, 1, 2, 3, 4, 5]}],
-        "tables": [table]} | more
+        "tables": [table]} | changes
 
 
 def record_of(run, rng):
@@ -82,31 +82,32 @@ def record_of(run, rng):
 
 def notebook(*cells):
     "A notebook whose third cell has the parameters: texts are Markdown unless they are given as code."
-    made = [new_markdown_cell(cell) if type(cell) is str else new_code_cell(*cell) for cell in cells]
+    cells_of = [new_markdown_cell(cell) if type(cell) is str else new_code_cell(*cell) for cell in cells]
     parameters = new_code_cell("# Nothing can be set.", metadata={"tags": ["parameters"]})
-    nb = new_notebook(cells=[*made[:2], parameters, *made[2:]],
+    nb = new_notebook(cells=[*cells_of[:2], parameters, *cells_of[2:]],
                       metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}})
     return nbformat.writes(nb)
 
 
-OWN = ("from debias_nb.papers.pages.frame import Results\nresults = Results.current()",)
+RESULTS_CELL = ("from debias_nb.papers.pages.frame import Results\nresults = Results.current()",)
 BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.papers.pages.comparisons import "
         "Evidence, above\n"
         "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', "
         "results))",)
 PAGE = ("""
-from debias_nb.papers.pages.answers import answer, by_method
+from debias_nb.papers.pages.answers import answer, summarize
 from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.plots import difference_plot
 from debias_nb.papers.pages.tables import differences, show
 from debias_nb.papers.pages.verdicts import resting_on
 runs = results.study("itvreg/demo", "small")
 changes = differences(runs["demo"])
-show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", by_method(changes), resting_on(results, runs))
+show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", summarize({'all': changes}))
+show(resting_on(results, runs))
 show(difference_plot(changes, "points"), alt="dots")
 print("six seeds")
 """,)
-PRINTED = {"ITVReg": 60., "OutReg": 40., "Finetuned": 50.}
+PAPER_VALUES = {"ITVReg": 60., "OutReg": 40., "Finetuned": 50.}
 
 
 @pytest.fixture(scope="module")
@@ -117,18 +118,18 @@ def project(tmp_path_factory):
     for folder in ("experiments/itvreg", "experiments/printed", "nbs/papers/itvreg"):
         (root / folder).mkdir(parents=True)
     rng = np.random.default_rng(0)
-    for name, more in (("demo", {}), ("more", {"page": "demo"})):
+    for name, settings in (("demo", {}), ("more", {"page": "demo"})):
         path = root / f"experiments/itvreg/{name}.small.yaml"
-        path.write_text(yaml.safe_dump(configuration(name, **more)), "utf-8")
+        path.write_text(yaml.safe_dump(configuration(name, **settings)), "utf-8")
         for run in load_experiment(f"itvreg/{name}", "small", root).runs():
             if run.method.name in LEVELS:
                 Store(root / "experiments").append(record_of(run, rng))
     printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value}
-                     for name, value in PRINTED.items()]
+                     for name, value in PAPER_VALUES.items()]
     table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
     (root / "experiments/printed/itvreg.yaml").write_text(
         yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
-    claims = ["# Claims", OWN, BOOK]
+    claims = ["# Claims", RESULTS_CELL, BOOK]
     for id, (statement, methods, _) in CLAIMS.items():
         pair = methods.replace('"', "").replace(", ", " − ")
         facts = (f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')"
@@ -140,21 +141,21 @@ def project(tmp_path_factory):
                 "'ITVAug')})",)]
     folder = root / "nbs/papers/itvreg"
     (folder / "claims.ipynb").write_text(notebook(*claims), "utf-8")
-    errata = ["## E-A1 A number\n\nThe text says otherwise.", OWN, BOOK,
+    errata = ["## E-A1 A number\n\nThe text says otherwise.", RESULTS_CELL, BOOK,
               ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
     (folder / "errata.ipynb").write_text(notebook(*errata), "utf-8")
-    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", OWN, PAGE,
+    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", RESULTS_CELL, PAGE,
                                                 "## Where\n\n" + "a line\n" * 50), "utf-8")
     return root
 
 
 @pytest.fixture
-def here(project, monkeypatch):
+def in_project(project, monkeypatch):
     monkeypatch.chdir(project)
     return project
 
 
-def test_each_claim_gets_the_answer_of_its_numbers(here):
+def test_each_claim_gets_the_answer_of_its_numbers(in_project):
     results = Results()
     book = read_ledger("itvreg", results)
     assert book is read_ledger("itvreg", results), "read once"
@@ -171,7 +172,7 @@ def test_each_claim_gets_the_answer_of_its_numbers(here):
     assert repr(book.claims["A1"]) == "<claim A1>"
 
 
-def test_a_page_of_claims_has_a_row_a_claim(here):
+def test_a_page_of_claims_has_a_row_a_claim(in_project):
     book = read_ledger("itvreg", Results())
     page = book.page()
     lines = {line.partition("|")[2].partition("|")[0].rpartition(">")[2].strip(): line for line in page.splitlines()
@@ -188,16 +189,16 @@ def test_a_page_of_claims_has_a_row_a_claim(here):
                                       "A7b. SimCSE is above OutReg."]
 
 
-def test_claims_show_their_evidence_below_their_cells(here):
+def test_claims_show_their_evidence_below_their_cells(in_project):
     book = read_ledger("itvreg", Results())
-    shown = claim_table([claim for claim in book.claims.values() if claim.heading in ("A1", "A7")])
-    assert "**holds**: ITVReg − Finetuned: +10.00 (expected: > 0)" in shown
-    assert ("[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in shown
-            and "[more](./demo.ipynb)" in shown), "two experiments, one page"
+    text = claim_table([claim for claim in book.claims.values() if claim.heading in ("A1", "A7")])
+    assert "**holds**: ITVReg − Finetuned: +10.00 (expected: > 0)" in text
+    assert ("[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in text
+            and "[more](./demo.ipynb)" in text), "two experiments, one page"
     assert book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
 
 
-def test_counts_of_claims_are_those_of_their_words(here):
+def test_counts_of_claims_are_those_of_their_words(in_project):
     counts = claim_counts({"A": read_ledger("itvreg", Results())})
     words = [answer.removesuffix(", in part") for *_, answer in CLAIMS.values()] + ["Yes", "Yes"]
     assert counts.loc["A, claims"].to_dict() == {word: words.count(word) for word in COUNTED}
@@ -211,18 +212,18 @@ def test_words_that_statements_share(statements, count):
     assert shared_words(statements) == count
 
 
-def test_errata_say_what_their_facts_bear_out(here):
+def test_errata_say_what_their_facts_bear_out(in_project):
     erratum = read_ledger("itvreg", Results()).errata["E-A1"]
     assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
     assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text: 3 (expected: 4)."
     assert repr(erratum) == "<erratum E-A1>"
     assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
-    both = [*fact("a", 1., ">"), *fact("b", -1., ">")]
-    assert Erratum("E-A3", "inconsistency", both).verdict == "confirmed in 1 of 2"
+    facts = [*fact("a", 1., ">"), *fact("b", -1., ">")]
+    assert Erratum("E-A3", "inconsistency", facts).verdict == "confirmed in 1 of 2"
     assert Erratum("E-A4", "inconsistency", text_fact("a", "x", "y", False)).verdict == "not confirmed"
 
 
-def test_a_page_is_written_with_its_answer_first(here, tmp_path):
+def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
     results = Results(is_page=True)
     names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
     assert names == {"demo.md", "demo.1.svg", "demo.csv", "demo.differences.csv"}
@@ -249,14 +250,14 @@ def test_a_page_is_written_with_its_answer_first(here, tmp_path):
         all_cells("itvre")
 
 
-def test_pages_of_a_paper_and_what_fails_in_one(here, tmp_path):
-    written = write_pages(["itvreg"], tmp_path, False, here)
-    assert {path.stem for path in written if path.suffix == ".md"} == {"demo", "claims", "errata"}
+def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
+    paths = write_pages(["itvreg"], tmp_path, False, in_project)
+    assert {path.stem for path in paths if path.suffix == ".md"} == {"demo", "claims", "errata"}
     assert "| **Yes** |" in (tmp_path / "itvreg/claims.md").read_text("utf-8")
-    broken = here / "nbs/papers/itvreg/more.ipynb"
+    broken = in_project / "nbs/papers/itvreg/more.ipynb"
     broken.write_text(notebook(("1 / 0",)), "utf-8")
     with pytest.raises(ZeroDivisionError) as error:
-        write_pages(["itvreg/more"], tmp_path, False, here)
+        write_pages(["itvreg/more"], tmp_path, False, in_project)
     assert error.value.__notes__ == ["in more.ipynb: 1 / 0"]
     broken.unlink()
     with pytest.raises(ValueError, match="nothing of text/latex can stand on a page"):
@@ -264,68 +265,69 @@ def test_pages_of_a_paper_and_what_fails_in_one(here, tmp_path):
     assert arrange("# T\n\nabout\n\n## Other scales\n\nx", "line").count("<details") == 1
 
 
-def test_claims_without_a_statement_and_broken_notebooks_are_refused(here):
+def test_claims_without_a_statement_and_broken_notebooks_are_refused(in_project):
     results = Results()
     study = results.load("itvreg/demo", "small")
     assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, "
                                                  "here and elsewhere: [A1]")
-    path = here / "nbs/papers/itvreg/claims.ipynb"
-    whole = path.read_text("utf-8")
-    for text, message in ((whole.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"),
-                          (whole.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):
+    path = in_project / "nbs/papers/itvreg/claims.ipynb"
+    content = path.read_text("utf-8")
+    for text, message in ((content.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"),
+                          (content.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):
         path.write_text(text, "utf-8")
         with pytest.raises((ConfigError, ValueError), match=message):
             read_ledger("itvreg", Results())
-    path.write_text(whole, "utf-8")
+    path.write_text(content, "utf-8")
 
 
 # ---------------------------------------------------------------- what records say beyond their metrics
 
 
-def made(method="ITVReg", seed=0, **extra):
+def weight_record(method="ITVReg", seed=0, **extra):
     "A record with something beyond its metrics."
     return {"run": a_run(method), "seed": seed, "extra": extra, "metrics": {"cross": {"queries": 5 + seed}}}
 
 
 def test_weights_late_in_training_are_means_over_seeds():
     diary = {name: [1., 2., 3., 4.] for name in details.DIARY} | {"fresh": [{"step": 2, "fresh loss": .5}, {"step": 4}]}
-    rows = details.weight_rows([made(weights=diary), made(seed=1, weights=diary), made()])
+    rows = details.weight_rows([weight_record(weights=diary), weight_record(seed=1, weights=diary), weight_record()])
     assert list(rows) == details.WEIGHTS and set(rows.quantity) == {*details.DIARY, "fresh loss"}
     [late] = details.late_weights(rows).to_dict("records")
     assert late["run"] == "encoder, real: ITVReg" and late["effective size"] == "4.00" and "fresh loss" not in late
 
 
 def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
-    norms = details.gradient_norms([made("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
-                                    made("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
+    norms = details.gradient_norms([weight_record("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
+                                    weight_record("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
     rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"],
                          "strength": [.1, 1., .1]})
-    along = details.at_strength(rows, norms)
-    assert along.strength.tolist() == pytest.approx([1., 10., 2.])
-    assert details.nearest_strength(along).strength.tolist() == pytest.approx([1., 2.])
+    path = details.at_strength(rows, norms)
+    assert path.strength.tolist() == pytest.approx([1., 10., 2.])
+    assert details.nearest_strength(path).strength.tolist() == pytest.approx([1., 2.])
 
 
 def test_what_biases_and_queries_are_printed():
     history = {"B": .5, "B_min": .1, "B_max": .9, "teacher_temperature": 2., "entropy": .3, "batches_without_pairs": 1}
-    table = details.bias_table([made(seed=seed, history=history, setting={"temperature": tau})
+    table = details.bias_table([weight_record(seed=seed, history=history, setting={"temperature": tau})
                                 for seed, tau in ((0, .5), (1, .1))])
     assert table.to_dict("records") == [{
         "panel": "encoder, real", "method": "ITVReg", "τ by seed": "0.5; 0.1", "B": "0.500", "least": "0.100",
         "most": "0.900",
         "teacher's temperature": "2.000", "entropy": "0.300", "without pairs": "1"}]
-    counts = details.query_counts([made(), made(seed=2)], "cross")
+    counts = details.query_counts([weight_record(), weight_record(seed=2)], "cross")
     assert counts.to_dict("records") == [{"corpus": "real", "fewest queries": 5, "most queries": 7}]
 
 
 def test_cases_are_those_of_the_first_seed_and_counted_by_a_sign_test():
-    cases = details.first_cases([made("SCAN", 1, cases={"test": ["later"]}), made("SCAN", cases={"test": ["first"]}),
-                                 made("Base", cases={"test": ["base"]})])
+    cases = details.first_cases([weight_record("SCAN", 1, cases={"test": ["later"]}),
+                                 weight_record("SCAN", cases={"test": ["first"]}),
+                                 weight_record("Base", cases={"test": ["base"]})])
     assert cases == {("encoder", "real", "test"): {"Base": ["base"], "SCAN": ["first"]}}
     assert [details.which_way(*counts) for counts in ((9, 0), (0, 9), (2, 1), (0, 0))] == [
         "as the paper tells it", "against the paper", "cannot tell", "cannot tell"]
 
 
-def test_a_path_along_strength_has_intervals(here):
+def test_a_path_along_strength_has_intervals(in_project):
     path, levels = details.by_strength(Results().load("itvreg/demo", "small"), "demo")
     assert set(path.family) == set(REGULARIZERS) and set(levels.method) == {"Base", "Finetuned"}
     assert (path.low <= path.value).all() and (levels.high >= levels.value).all()
@@ -335,7 +337,7 @@ def test_a_path_along_strength_has_intervals(here):
 # ---------------------------------------------------------------- what is printed, and what is ours beside it
 
 
-SHOWN = {f"{path.parent.name}/{path.stem}": path
+PAGES = {f"{path.parent.name}/{path.stem}": path
          for path in [ROOT / "reports/CLAIMS.md", *sorted((ROOT / "reports").glob("*/claims.md"))]}
 PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| "
                           r"topics)?(?: \((?:no|\d+ of \d+)\))?")
@@ -351,13 +353,13 @@ def beside_of(page):
             yield cells[2], cells[3]
 
 
-def mismatch(printed, ours, values=()): # values: as `printed_differences`
+def mismatch(paper_text, ours, values=()): # values: as `printed_differences`
     "Say where a printed number is no named difference, or has another direction or other names than ours."
     sums = [name for part in ours.split("; ") if (name := part.partition(": ")[0]).startswith(SUM)]
-    own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours
-           and not part.startswith(SUM)]
-    firsts, others = {pair["a"] for pair in own}, {pair["b"] for pair in own}
-    for part in printed.split("; "):
+    pairs = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours
+             and not part.startswith(SUM)]
+    firsts, seconds = {pair["a"] for pair in pairs}, {pair["b"] for pair in pairs}
+    for part in paper_text.split("; "):
         match = PRINTED_PART.fullmatch(part)
         if match and match["name"].startswith(SUM): # of two differences, which has one name here and there
             if sums and match["name"] not in sums or match["unit"]:
@@ -370,17 +372,17 @@ def mismatch(printed, ours, values=()): # values: as `printed_differences`
         if ((pair["sign"] == "/") != (match["unit"] == " times")
             or any((end[0] in "+−") == bool(match["unit"]) for end in ends)):
             return f"{part}: another unit"
-        if pair["a"] in others - firsts:
+        if pair["a"] in seconds - firsts:
             return f"{part}: ours are taken from {pair['a']}"
-        made = values and values.get((pair["a"], pair["b"], pair["sign"]))
-        if made and not {float(end.replace("−", "-").replace(",", "")) for end in ends} <= made:
+        numbers = values and values.get((pair["a"], pair["b"], pair["sign"]))
+        if numbers and not {float(end.replace("−", "-").replace(",", "")) for end in ends} <= numbers:
             return f"{part}: not what the two differ by"
     return ""
 
 
 def printed_differences(paper):
     "Return each pair of methods of a paper, with all their differences in points and ratios, cell by cell."
-    found = {}
+    problem = {}
     for table in load_expected(paper).tables.values():
         cells = {}
         for cell in table.cells:
@@ -389,25 +391,25 @@ def printed_differences(paper):
             if cell.value:
                 cells.setdefault(place, {})[row_name(**names)] = cell.value * POINTS[table.unit]
         for values in cells.values():
-            for (a, one), (b, other) in permutations(values.items(), 2):
-                found.setdefault((a, b, "−"), set()).add(round(one - other, 2))
-                found.setdefault((a, b, "/"), set()).add(round(one / other, 2))
-    return found
+            for (a, value), (b, second_value) in permutations(values.items(), 2):
+                problem.setdefault((a, b, "−"), set()).add(round(value - second_value, 2))
+                problem.setdefault((a, b, "/"), set()).add(round(value / second_value, 2))
+    return problem
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_printed_number_is_the_difference_that_is_named_beside_it(name):
     papers = [name.partition("/")[0]] if name.endswith("/claims") else ["itvreg", "arr", "scan"]
     values = {}
     for paper in papers:
         values |= printed_differences(paper)
-    rows = [(printed, ours) for printed, ours in beside_of(SHOWN[name].read_text("utf-8"))
-            if printed not in ("", "words")]
+    rows = [(paper_text, ours) for paper_text, ours in beside_of(PAGES[name].read_text("utf-8"))
+            if paper_text not in ("", "words")]
     assert len(rows) > 5
-    assert not [found for row in rows if (found := mismatch(*row, values))]
+    assert not [problem for row in rows if (problem := mismatch(*row, values))]
 
 
-@pytest.mark.parametrize("printed, ours, wrong", [
+@pytest.mark.parametrize("paper_text, ours, wrong", [
     ("ITVReg − Finetuned: +1.06 to +1.22", "ITVReg − Finetuned: 0.0 to +1.0", ""),
     ("Finetuned / Base: 1.94 times", "Finetuned − Base: +3.4 to +49.8", ""),
     ("+2.30", "Finetuned − Base: +3.3 to +18.8", "+2.30: no difference is named"),
@@ -418,5 +420,5 @@ def test_a_printed_number_is_the_difference_that_is_named_beside_it(name):
     ("sum of gains: +1.00", "sum of gains: +2.2 to +2.9", ""),
     ("sum of losses: +1.00", "sum of gains: +2.2 to +2.9", "sum of losses: +1.00: another sum, or unit"),
 ])
-def test_a_printed_number_of_another_meaning_is_seen(printed, ours, wrong):
-    assert mismatch(printed, ours, {("ITVReg", "Finetuned", "−"): {1.06, 1.22}}) == wrong
+def test_a_printed_number_of_another_meaning_is_seen(paper_text, ours, wrong):
+    assert mismatch(paper_text, ours, {("ITVReg", "Finetuned", "−"): {1.06, 1.22}}) == wrong

@@ -23,7 +23,7 @@ from made import VOCABULARY, bert, table
 LONG_QUESTION = "how old lamps for the large table?"
 QUESTIONS = ["what old lamp?", "why", LONG_QUESTION, "what old lamp?", "a ☃", "the red chairs of the old house"]
 ANSWERS = ["the red kettle.", "the red kettle.", "why, what, how", "x" * 30, "chair " * 20, "the"]
-LEARNED = EncoderConfig(name="learned", kind="alignment", units=12, embedding=8)
+ALIGNMENT = EncoderConfig(name="learned", kind="alignment", units=12, embedding=8)
 
 
 @pytest.fixture(autouse=True)
@@ -67,13 +67,13 @@ CONFIGS = {
     "bert": EncoderConfig(name="bert", kind="cross"),
     "plain": EncoderConfig(name="somebody/plain", kind="cross"),
     "table": EncoderConfig(name="table", kind="alignment", units=12),
-    "learned": LEARNED,
+    "learned": ALIGNMENT,
 }
 TEXTS = {"learned": QUESTIONS + ANSWERS[:3]} # words of the other answers are unknown
 
 
 @pytest.fixture(scope="module")
-def loaded(originals):
+def pair_encoders(originals):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEBIAS_NB_MODELS", str(originals))
         return {name: load_pair_encoder(config, TEXTS.get(name)) for name, config in CONFIGS.items()}
@@ -100,18 +100,18 @@ def alike(a, b):
 
 
 @every
-def test_a_pair_alone_is_encoded_as_in_a_batch(loaded, name):
-    encoder = loaded[name]
+def test_a_pair_alone_is_encoded_as_in_a_batch(pair_encoders, name):
+    encoder = pair_encoders[name]
     inputs = encoder.tokenize(QUESTIONS, ANSWERS, 40)
-    together = hidden(encoder, inputs)
-    assert together.shape == (6, encoder.width)
-    assert together.dtype == torch.float32
-    assert together.abs().max() <= 1
+    batch = hidden(encoder, inputs)
+    assert batch.shape == (6, encoder.width)
+    assert batch.dtype == torch.float32
+    assert batch.abs().max() <= 1
     assert len(inputs) == 6
     assert inputs.lengths.max() <= 40
     for i in range(6):
-        assert torch.allclose(hidden(encoder, inputs, [i])[0], together[i], atol=1e-5)
-    assert torch.allclose(hidden(encoder, inputs, torch.tensor([5, 2])), together[[5, 2]], atol=1e-5)
+        assert torch.allclose(hidden(encoder, inputs, [i])[0], batch[i], atol=1e-5)
+    assert torch.allclose(hidden(encoder, inputs, torch.tensor([5, 2])), batch[[5, 2]], atol=1e-5)
 
 
 @every
@@ -120,32 +120,32 @@ def test_a_pair_alone_is_encoded_as_in_a_batch(loaded, name):
     (["why", " \t"], ["the", "a"], r"row 1: the question is empty: ' \\t'"),
     (["why"], [None], r"answers\[0\] is None, not text"),
 ])
-def test_unusable_pairs_are_refused_and_named(loaded, name, questions, answers, message):
+def test_unusable_pairs_are_refused_and_named(pair_encoders, name, questions, answers, message):
     with pytest.raises(ValueError, match=message):
-        loaded[name].tokenize(questions, answers)
+        pair_encoders[name].tokenize(questions, answers)
 
 
 @pytest.mark.parametrize("name, special", [("bert", 3), ("plain", 3), ("table", 0), ("learned", 0)])
-def test_the_answer_is_cut_and_never_the_question(loaded, name, special):
-    encoder = loaded[name]
-    asked = [LONG_QUESTION]
-    length = int(encoder.tokenize(asked, ["the"]).lengths[0]) # with an answer of one token
-    assert encoder.tokenize(asked, ANSWERS[4:5], length).lengths.tolist() == [length]
-    assert encoder.tokenize(asked, ANSWERS[4:5], length + 2).lengths.tolist() == [length + 2]
-    why = (f"row 1: a question of {length - special - 1} tokens leaves no room for an answer in max_length "
-           f"{length - 1}: 'how old")
-    with pytest.raises(ValueError, match=why):
+def test_the_answer_is_cut_and_never_the_question(pair_encoders, name, special):
+    encoder = pair_encoders[name]
+    questions = [LONG_QUESTION]
+    length = int(encoder.tokenize(questions, ["the"]).lengths[0]) # with an answer of one token
+    assert encoder.tokenize(questions, ANSWERS[4:5], length).lengths.tolist() == [length]
+    assert encoder.tokenize(questions, ANSWERS[4:5], length + 2).lengths.tolist() == [length + 2]
+    reason = (f"row 1: a question of {length - special - 1} tokens leaves no room for an answer in max_length "
+              f"{length - 1}: 'how old")
+    with pytest.raises(ValueError, match=reason):
         encoder.tokenize(["why", LONG_QUESTION], ["the", "the"], length - 1)
 
 
-def test_more_tokens_than_positions_are_refused(loaded):
-    asked = ["why", "why"]
+def test_more_tokens_than_positions_are_refused(pair_encoders):
+    questions = ["why", "why"]
     answers = ["the", "chair " * 44]
     with pytest.raises(ValueError, match="row 1: 48 tokens, but this encoder has 40 positions: give max_length"):
-        loaded["bert"].tokenize(asked, answers)
-    assert loaded["bert"].tokenize(asked, answers, 40).lengths.tolist() == [5, 40]
-    assert loaded["plain"].positions == 59, "RoBERTa counts positions from after its padding"
-    hidden(loaded["plain"], loaded["plain"].tokenize(["why"], ["chair " * 90], 59))
+        pair_encoders["bert"].tokenize(questions, answers)
+    assert pair_encoders["bert"].tokenize(questions, answers, 40).lengths.tolist() == [5, 40]
+    assert pair_encoders["plain"].positions == 59, "RoBERTa counts positions from after its padding"
+    hidden(pair_encoders["plain"], pair_encoders["plain"].tokenize(["why"], ["chair " * 90], 59))
 
 
 # transformers
@@ -159,26 +159,26 @@ def laid_out(tokenizer, questions, answers, limit):
 
 @pytest.mark.parametrize("name", ["bert", "plain"])
 @pytest.mark.parametrize("limit", [20, 40])
-def test_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, name, limit):
+def test_pairs_are_laid_out_as_the_tokenizer_does(pair_encoders, tokenizer, name, limit):
     tokenizer = copy.deepcopy(tokenizer)
     if name == "plain":
         tokenizer.model_input_names = ["input_ids", "attention_mask"]
-    encoder = CrossEncoder(copy.deepcopy(loaded[name].transformer), tokenizer)
+    encoder = CrossEncoder(copy.deepcopy(pair_encoders[name].transformer), tokenizer)
     its_own = laid_out(tokenizer, QUESTIONS, ANSWERS, limit)
     ours = encoder.tokenize(QUESTIONS, ANSWERS, limit)
     assert ours.lengths.tolist() == its_own["attention_mask"].sum(1).tolist()
     assert same_tensors(ours.batch(slice(None)), its_own)
 
 
-def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(loaded, originals):
-    encoder = loaded["bert"]
-    inputs = loaded["bert"].tokenize(QUESTIONS, ANSWERS, 40)
-    saved = BertModel.from_pretrained(originals / "bert").eval()
+def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(pair_encoders, originals):
+    encoder = pair_encoders["bert"]
+    inputs = pair_encoders["bert"].tokenize(QUESTIONS, ANSWERS, 40)
+    bert = BertModel.from_pretrained(originals / "bert").eval()
     with torch.no_grad():
-        first = saved(**inputs.batch(slice(None))).last_hidden_state[:, 0]
+        first = bert(**inputs.batch(slice(None))).last_hidden_state[:, 0]
     assert torch.allclose(hidden(encoder, inputs), torch.tanh(encoder.pooler[0](first)), atol=1e-6)
     assert not any("transformer.pooler" in k for k in encoder.state_dict())
-    assert not torch.equal(encoder.pooler[0].weight, saved.pooler.dense.weight)
+    assert not torch.equal(encoder.pooler[0].weight, bert.pooler.dense.weight)
 
 
 def tokenizer_of(template, **special):
@@ -209,62 +209,62 @@ def test_attention_of_words_that_matter_and_of_padding():
     right = torch.randn(3, 6, 5, generator=g)
     weight = torch.rand(3, 6, generator=g) + .1
     weight[1, 2:] = 0
-    found = attention(left, right, weight, torch.tensor(.2))
+    result = attention(left, right, weight, torch.tensor(.2))
     cosine = torch.nn.functional.cosine_similarity(left[:, :, None], right[:, None], dim=-1)
     direct = weight[:, None] * (cosine / .2).exp()
-    assert torch.allclose(found, direct / direct.sum(2, keepdim=True), atol=1e-6)
-    assert (found[1, :, 2:] == 0).all()
-    scaled = attention(3 * left, right / 7, 5 * weight, torch.tensor(.2))
-    assert torch.allclose(found, scaled, atol=1e-6), "lengths of vectors and the scale of weights do not matter"
+    assert torch.allclose(result, direct / direct.sum(2, keepdim=True), atol=1e-6)
+    assert (result[1, :, 2:] == 0).all()
+    multiple = attention(3 * left, right / 7, 5 * weight, torch.tensor(.2))
+    assert torch.allclose(result, multiple, atol=1e-6), "lengths of vectors and the scale of weights do not matter"
 
 
 def test_the_order_of_words_matters_to_their_neighbors_alone():
     number = vocabulary(QUESTIONS + ANSWERS)
     torch.manual_seed(0)
     encoder = AlignmentEncoder(torch.randn(len(number) + 2, 8), partial(pairs.word_ids, number), 6).eval()
-    told = {}
+    is_equal = {}
     for neighbors in (True, False):
         if not neighbors:
             encoder.neighbors.weight.data[..., [0, 2]] = 0
         a, b = hidden(encoder, encoder.tokenize(["why the lamp"] * 2, ["red the old chair", "chair old the red"]))
-        told[neighbors] = torch.allclose(a, b, atol=1e-6)
-    assert told == {True: False, False: True}
+        is_equal[neighbors] = torch.allclose(a, b, atol=1e-6)
+    assert is_equal == {True: False, False: True}
 
 
 def test_unknown_words_share_one_vector():
     assert words("Don't ask: x_1, ÄRGER!") == ["don", "'", "t", "ask", ":", "x_1", ",", "ärger", "!"]
-    encoder = load_pair_encoder(LEARNED, ["b a", "A c"])
-    assert alike(encoder, load_pair_encoder(LEARNED, ["A c", "b a"] * 2)), "the order of texts does not matter"
+    encoder = load_pair_encoder(ALIGNMENT, ["b a", "A c"])
+    assert alike(encoder, load_pair_encoder(ALIGNMENT, ["A c", "b a"] * 2)), "the order of texts does not matter"
     assert encoder.encode(["a b c", "d A"]) == [[2, 3, 4], [1, 2]]
     assert len(encoder.vectors.weight) == 5
     assert torch.allclose(*hidden(encoder, encoder.tokenize(["d"] * 2, ["e", "f"])))
 
 
-def test_a_table_is_split_into_directions_and_weights(loaded):
+def test_a_table_is_split_into_directions_and_weights(pair_encoders):
     vectors, weight = directions(torch.tensor([[3., 4.], [0., 0.], [0., 1.]]))
     assert torch.allclose(vectors.square().mean(1), torch.tensor([1., 0., 1.]))
     assert torch.allclose(weight, torch.tensor([5 / 3, .01, 1 / 3]))
-    assert loaded["table"].weight.min() > 0
-    assert torch.allclose(loaded["table"].vectors.weight.square().mean(1), torch.ones(len(VOCABULARY)))
+    assert pair_encoders["table"].weight.min() > 0
+    assert torch.allclose(pair_encoders["table"].vectors.weight.square().mean(1), torch.ones(len(VOCABULARY)))
 
 
 # loading
 
 
 @every
-def test_the_seed_decides_alone(models, loaded, name):
+def test_the_seed_decides_alone(models, pair_encoders, name):
     torch.manual_seed(7)
     state = torch.random.get_rng_state()
-    again = load_pair_encoder(CONFIGS[name], TEXTS.get(name), 0)
-    other = load_pair_encoder(CONFIGS[name], TEXTS.get(name), 1)
-    assert alike(again, loaded[name])
-    assert not alike(other, again)
+    second = load_pair_encoder(CONFIGS[name], TEXTS.get(name), 0)
+    third = load_pair_encoder(CONFIGS[name], TEXTS.get(name), 1)
+    assert alike(second, pair_encoders[name])
+    assert not alike(third, second)
     assert torch.equal(torch.random.get_rng_state(), state)
-    assert not again.training
-    inputs = again.tokenize(QUESTIONS, ANSWERS, 40)
-    assert not torch.allclose(hidden(other, inputs), hidden(again, inputs), atol=1e-3)
-    other.load_state_dict(again.state_dict())
-    assert torch.equal(hidden(other, inputs), hidden(again, inputs))
+    assert not second.training
+    inputs = second.tokenize(QUESTIONS, ANSWERS, 40)
+    assert not torch.allclose(hidden(third, inputs), hidden(second, inputs), atol=1e-3)
+    third.load_state_dict(second.state_dict())
+    assert torch.equal(hidden(third, inputs), hidden(second, inputs))
 
 
 ONE_TEXT = "of kind 'transformer', which encodes single texts; pairs are read by kinds 'alignment' and 'cross'"

@@ -18,7 +18,7 @@ from debias_nb.papers.pages.style import STYLES
 NUMBERS = { # of each plot a column of numbers that must be there
     "difference_plot": "difference", "strength_plot": "value", "trade_plot": "outside",
 }
-each = pytest.mark.parametrize("name", NUMBERS)
+by_name = pytest.mark.parametrize("name", NUMBERS)
 
 
 def grid(**levels):
@@ -62,7 +62,7 @@ def table(name, panels=("a", "b")):
     return plane.assign(outside=numbers(plane))
 
 
-def drawn(name, frame):
+def draw(name, frame):
     return getattr(P, name)(frame)
 
 
@@ -76,17 +76,17 @@ def labels(fig):
     return {text.get_text() for text in fig.findobj(Text)}
 
 
-@each
+@by_name
 def test_the_same_bytes_whatever_the_style_and_dots_beside_the_lines(name):
     frame = table(name, "a")
-    first = pictures.svg(drawn(name, frame))
+    first = pictures.svg(draw(name, frame))
     settings = dict(matplotlib.rcParams)
     with matplotlib.style.context("dark_background"), matplotlib.rc_context({"font.size": 20, "svg.fonttype": "path"}):
-        assert pictures.svg(drawn(name, frame)) == first
+        assert pictures.svg(draw(name, frame)) == first
     assert len(first) < 60_000 and b"<text" in first and b"<dc:date>" not in first
     assert frame.equals(table(name, "a")) and dict(matplotlib.rcParams) == settings
     ET.fromstring(first)
-    data, metadata = pictures.Picture(drawn(name, frame), "what it says")._repr_mimebundle_()
+    data, metadata = pictures.Picture(draw(name, frame), "what it says")._repr_mimebundle_()
     assert data["image/svg+xml"] == pictures.SVG(first).data and data["text/plain"] == metadata["alt"] == "what it says"
     assert len(data["image/png"]) < 60_000
     with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as image:
@@ -94,7 +94,7 @@ def test_the_same_bytes_whatever_the_style_and_dots_beside_the_lines(name):
         assert len(image.convert("RGB").getcolors()) > 5, "something is drawn"
 
 
-def placed(fig):
+def place_axes(fig):
     "A figure whose parts have their places."
     pictures.svg(fig)
     fig.set_dpi(72) # measured as an SVG file is drawn
@@ -102,28 +102,28 @@ def placed(fig):
     return fig
 
 
-@each
+@by_name
 @pytest.mark.parametrize("panels", ["abcd", ["a corpus with a long name -> another corpus with a long name", "b"]])
 def test_nothing_is_cut_off(name, panels):
-    fig = placed(drawn(name, table(name, panels)))
+    fig = place_axes(draw(name, table(name, panels)))
     with pictures.our_style():
         box = fig.get_tightbbox()
     assert box.x0 > -.02 and box.y0 > -.02 and box.x1 < fig.get_figwidth() + .02 and box.y1 < fig.get_figheight() + .02
     assert fig.get_figwidth() == P.WIDTH and min(text.get_size() for text in fig.findobj(Text) if text.get_text()) > 7
 
 
-@each
+@by_name
 def test_what_cannot_be_drawn_is_refused(name):
     frame = table(name)
     column = NUMBERS[name]
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match=column):
-            drawn(name, frame.assign(**{column: [bad, *frame[column].iloc[1:]]}))
+            draw(name, frame.assign(**{column: [bad, *frame[column].iloc[1:]]}))
     with pytest.raises(ValueError, match="two rows|duplicate"):
-        drawn(name, pd.concat([frame] * 2))
+        draw(name, pd.concat([frame] * 2))
     if name == "strength_plot":
         with pytest.raises(ValueError, match="at most 4"):
-            drawn(name, table(name, "abcde"))
+            draw(name, table(name, "abcde"))
 
 
 def test_a_method_keeps_its_look_and_methods_have_looks_of_their_own():
@@ -143,33 +143,33 @@ def test_a_method_keeps_its_look_and_methods_have_looks_of_their_own():
 
 
 def test_a_caption_says_if_scales_differ_or_a_method_was_not_run():
-    alone = differences(["small"], ["a -> a"])
-    assert P.difference_plot(alone, "points over Base").get_suptitle() == "points over Base"
+    one_test = differences(["small"], ["a -> a"])
+    assert P.difference_plot(one_test, "points over Base").get_suptitle() == "points over Base"
     frame = differences(["small", "large"])
     columns = ["difference", "low", "high"]
-    far = frame.assign(**{name: frame[name] * np.where(frame.encoder == "large", 100, 1) for name in columns})
-    assert P.difference_plot(far, "points").get_suptitle() == "points; scales differ between panels"
-    assert P.difference_plot(far.iloc[1:],
-                             "points").get_suptitle() == "points; scales differ between panels; no dot: not run"
+    wide_frame = frame.assign(**{name: frame[name] * np.where(frame.encoder == "large", 100, 1) for name in columns})
+    assert P.difference_plot(wide_frame, "points").get_suptitle() == "points; scales differ between panels"
+    assert P.difference_plot(wide_frame.iloc[1:],
+                             "points").get_suptitle() == "points; scales differ between panels; no dot: no run finished"
 
 
 def test_differences_stand_at_their_methods():
     frame = differences(["small", "large"])
     fig = P.difference_plot(frame, "points over Base")
     places = P.method_places(frame)
-    expected = [own for _, own in frame.groupby(["encoder", "test"], sort=False)]
-    for ax, own in zip(fig.axes, expected):
-        at = np.column_stack([own.difference, own.method.map(places)])
-        assert {tuple(p) for p in points(ax)} == {tuple(p) for p in at}
-        assert ax.get_facecolor() == matplotlib.colors.to_rgba(P.GRAY if own["shift"].iloc[0] == "iid" else "white")
+    expected = [rows for _, rows in frame.groupby(["encoder", "test"], sort=False)]
+    for ax, rows in zip(fig.axes, expected):
+        positions = np.column_stack([rows.difference, rows.method.map(places)])
+        assert {tuple(p) for p in points(ax)} == {tuple(p) for p in positions}
+        assert ax.get_facecolor() == matplotlib.colors.to_rgba(P.GRAY if rows["shift"].iloc[0] == "iid" else "white")
         left, right = ax.get_xlim()
-        assert left < min(0, own.low.min()) and right > max(0, own.high.max())
+        assert left < min(0, rows.low.min()) and right > max(0, rows.high.max())
     assert {*frame.method, *frame.encoder, "a → a", "a → b", "in distribution"} <= labels(fig)
     assert "in distribution" not in labels(P.difference_plot(frame.assign(shift="ood")))
-    without = P.difference_plot(frame.assign(low=np.nan, high=np.nan))
+    no_intervals = P.difference_plot(frame.assign(low=np.nan, high=np.nan))
     narrow = P.difference_plot(frame.assign(low=frame.difference, high=frame.difference))
-    for a, b in zip(without.axes, narrow.axes):
+    for a, b in zip(no_intervals.axes, narrow.axes):
         assert (points(a) == points(b)).all()
-    alone = P.difference_plot(frame.assign(seeds_alone=True))
-    assert "interval over seeds alone" in labels(alone)
-    assert any(line.get_linestyle() == ":" for line in alone.axes[0].lines)
+    seeds_only = P.difference_plot(frame.assign(seeds_alone=True))
+    assert "interval over seeds alone" in labels(seeds_only)
+    assert any(line.get_linestyle() == ":" for line in seeds_only.axes[0].lines)

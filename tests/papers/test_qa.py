@@ -17,10 +17,10 @@ from debias_nb.data.registry import ChangedData, DataError, MissingData, load_re
 WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason=WITHOUT_DATA)
 TRIPLE = ("question", "answer", "label")
-GRADED = (*qa.COLUMNS, "grade")
+GRADE_COLUMNS = (*qa.COLUMNS, "grade")
 
 
-def made(*rows, name="made", grades=None, part=None):
+def answers_of(*rows, name="made", grades=None, part=None):
     "Answers of rows (question id, answer, label)."
     ids, answers, labels = zip(*rows)
     questions = [f"{i}?" for i in ids]
@@ -48,14 +48,14 @@ def file(dataset, name):
     return or_skip(locate, dataset, name, False)
 
 
-def counted(answers, *names):
+def counts_in(answers, *names):
     return tuple(answers.counts[name] for name in names)
 
 
-TWO = made(("a", "x", 1), ("a", "y", 0))
+TWO = answers_of(("a", "x", 1), ("a", "y", 0))
 
 
-@pytest.mark.parametrize("make, named", [
+@pytest.mark.parametrize("make, words", [
     (lambda: replace(TWO, answers=["x"]), "answers"),
     (lambda: replace(TWO, labels=[1, .5]), r"labels\[1\]"),
     (lambda: replace(TWO, grades=[4, 5]), r"grades\[1\]"),
@@ -67,8 +67,8 @@ TWO = made(("a", "x", 1), ("a", "y", 0))
     (lambda: qa.flip_labels(replace(TWO, part="dev"), .2, 0), "made"),
     (lambda: qa.flip_labels(replace(TWO, part="test"), .2, 0), "made"),
 ])
-def test_what_cannot_be_is_refused(make, named):
-    with pytest.raises(ValueError, match=named):
+def test_what_cannot_be_is_refused(make, words):
+    with pytest.raises(ValueError, match=words):
         make()
 
 
@@ -85,7 +85,7 @@ def test_everything_that_is_odd_is_counted():
         ("c", "w&amp;", 1),
         ("d", "u", 1),
     ]
-    odd = replace(made(*rows), questions=["x?"] * 3 + ["y?"] * 3 + ["z?"])
+    odd = replace(answers_of(*rows), questions=["x?"] * 3 + ["y?"] * 3 + ["z?"])
     assert qa.describe(odd) == {
         "questions": 4,
         "candidates": 7,
@@ -102,9 +102,9 @@ def test_everything_that_is_odd_is_counted():
         "first candidate relevant": 3,
         "first candidate relevant, random order": 1 / 2 + 0 + 1 + 1,
     }
-    graded = made(("a", "s", 1), ("a", "s", 1), ("a", "u", 0), ("a", "u", 0), grades=[4, 3, 2, 1])
-    described = qa.describe(graded)
-    assert described["candidates with several grades"] == 2 > described["candidates with both labels"]
+    grades = answers_of(("a", "s", 1), ("a", "s", 1), ("a", "u", 0), ("a", "u", 0), grades=[4, 3, 2, 1])
+    description = qa.describe(grades)
+    assert description["candidates with several grades"] == 2 > description["candidates with both labels"]
 
 
 # ---- reading
@@ -122,7 +122,7 @@ def test_files_are_read_to_the_letter(tmp_path, data, answers):
     assert qa.read_answers(write(tmp_path / "a.tsv.gz", gzip.compress(data, mtime=0))).answers == answers
 
 
-@pytest.mark.parametrize("line, named", [
+@pytest.mark.parametrize("line, words", [
     (b"", "5"),
     (b"q\ta?\tb\t1\t4\t5", "6 columns"),
     (b"q\ta?\tb\tyes\t4", "'yes'"),
@@ -130,10 +130,10 @@ def test_files_are_read_to_the_letter(tmp_path, data, answers):
     (b"q\ta\xff\tb\t1\t4", "UTF-8"),
     (b'q\ta?\t"torn\t1\t4', "quoting"),
 ])
-def test_unusable_lines_are_refused_and_named(tmp_path, line, named):
+def test_unusable_lines_are_refused_and_named(tmp_path, line, words):
     path = write(tmp_path / "a.tsv", b"q0\tx?\ty\t1\t4\n" + line + b"\nq0\tx?\tz\t0\t2\n")
-    with pytest.raises(DataError, match=f"a.tsv:2: .*{named}"):
-        qa.read_answers(path, GRADED, quoting=named == "quoting")
+    with pytest.raises(DataError, match=f"a.tsv:2: .*{words}"):
+        qa.read_answers(path, GRADE_COLUMNS, quoting=words == "quoting")
 
 
 characters = st.characters(exclude_characters="\t\n\r\ufeff\0", exclude_categories=["Cs"])
@@ -148,7 +148,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("a")
     lines = [f"{i}\tWhat of {i}?\t{answer}\t{int(grade >= 3)}\t{grade}\n" for i, answer, grade in rows]
     tsv = write(folder / "a.tsv", "".join(lines))
-    got = qa.read_answers(tsv, GRADED)
+    got = qa.read_answers(tsv, GRADE_COLUMNS)
     assert list(zip(got.question_ids, got.answers, got.grades.tolist())) == rows
     assert got.counts["questions read"] == len({r[0] for r in rows}) == got.groups().max() + 1
 
@@ -166,13 +166,13 @@ def test_files_placed_by_hand_are_described_and_verified(tmp_path, monkeypatch):
     with pytest.raises(MissingData, match="place it as selqa/selqa-ass-train.tsv"):
         qa.load_answers("selqa", "train")
     (tmp_path / "selqa").mkdir()
-    placed = write(tmp_path / "selqa/selqa-ass-train.tsv", "a?\tx\t1\na?\ty\t0\nb?\tz\t1\na?\tu\t0\n")
+    train_file = write(tmp_path / "selqa/selqa-ass-train.tsv", "a?\tx\t1\na?\ty\t0\nb?\tz\t1\na?\tu\t0\n")
     with pytest.raises(ChangedData, match="7bed75a72cf73df0fc74cbd5a8506584c4de03ea"):
         qa.load_answers("selqa", "train")
-    monkeypatch.setattr(registry, "verify", lambda path, entry: placed)
+    monkeypatch.setattr(registry, "verify", lambda path, entry: train_file)
     got = qa.load_answers("selqa", "train")
     assert got.groups().tolist() == [0, 0, 1, 2]
-    assert (counted(got, "questions in the paper", "questions without a relevant candidate")
+    assert (counts_in(got, "questions in the paper", "questions without a relevant candidate")
             == (5529, 1)), "none is dropped"
 
 
@@ -195,29 +195,29 @@ texts_to_perturb = st.lists(st.text(min_size=1, max_size=15).filter(str.strip), 
 @settings(max_examples=30)
 @given(texts_to_perturb, st.floats(0, 1), st.integers(0, 5))
 def test_exactly_a_share_changes(texts, share, seed):
-    before = list(texts)
-    changed = qa.perturb(texts, share, seed)
-    assert texts == before and len(changed) == len(texts)
-    assert all(t.strip() for t in changed)
-    assert sum(a != b for a, b in zip(texts, changed)) == round(share * len(texts))
+    original = list(texts)
+    edits = qa.perturb(texts, share, seed)
+    assert texts == original and len(edits) == len(texts)
+    assert all(t.strip() for t in edits)
+    assert sum(a != b for a, b in zip(texts, edits)) == round(share * len(texts))
 
 
 def test_all_kinds_and_places_of_edits_occur_as_often():
-    changed = qa.perturb(["ABCD"] * 3000, 1., 0)
-    assert {text for text in changed if text.isupper() and len(text) == 4} == {"BACD", "ACBD", "ABDC"}
-    assert {text for text in changed if len(text) == 3} == {"BCD", "ACD", "ABD", "ABC"}
-    assert {text.index(text.strip("ABCD")) for text in changed if len(text) == 5} == {0, 1, 2, 3, 4}
-    assert all(900 < sum(len(text) == n for text in changed) < 1100 for n in (3, 4, 5))
+    edits = qa.perturb(["ABCD"] * 3000, 1., 0)
+    assert {text for text in edits if text.isupper() and len(text) == 4} == {"BACD", "ACBD", "ABDC"}
+    assert {text for text in edits if len(text) == 3} == {"BCD", "ACD", "ABD", "ABC"}
+    assert {text.index(text.strip("ABCD")) for text in edits if len(text) == 5} == {0, 1, 2, 3, 4}
+    assert all(900 < sum(len(text) == n for text in edits) < 1100 for n in (3, 4, 5))
     assert {len(text) for text in qa.perturb(["a"] * 50, 1., 0)} == {2}
     assert {len(text) for text in qa.perturb(["aa"] * 50, 1., 0)} == {1, 3}
 
 
 def test_an_edit_depends_on_seed_and_place_alone():
     texts = [f"sentence number {i}" for i in range(20)]
-    some = qa.perturb(texts, .3, 1)
-    more = qa.perturb(texts, .6, 1)
-    assert all(few in (text, many) for text, few, many in zip(texts, some, more))
-    assert some != qa.perturb(texts, .3, 2)
+    fewer_edits = qa.perturb(texts, .3, 1)
+    more_edits = qa.perturb(texts, .6, 1)
+    assert all(few in (text, many) for text, few, many in zip(texts, fewer_edits, more_edits))
+    assert fewer_edits != qa.perturb(texts, .3, 2)
 
 
 # ---- words in common
@@ -251,8 +251,8 @@ def test_planted_answers_are_what_was_planted(dials):
         right = (made_of.many & (made_of.labels == 1)).reshape(by_question).any(1)
         wrong = (made_of.many & (made_of.labels == 0)).reshape(by_question).any(1)
         assert (qa.overlap_errors(a).reshape(by_question).T == (~right & wrong)).all()
-        planted = ("candidates that share many words", "candidates with a cue of the question's type")
-        assert counted(a, *planted) == (made_of.many.sum(), made_of.cued.sum())
+        counts_planted = ("candidates that share many words", "candidates with a cue of the question's type")
+        assert counts_in(a, *counts_planted) == (made_of.many.sum(), made_of.cued.sum())
 
 
 # ---- the published files

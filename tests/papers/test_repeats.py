@@ -35,19 +35,20 @@ print(json.dumps([execute(RunConfig.model_validate(run)) for run in json.loads(s
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     "The records of another process, which loads the libraries once for all of them."
-    own = {"PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT),
-           "DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache"))}
-    said = json.dumps([run.model_dump(mode="json") for run in RUNS.values()])
-    done = subprocess.run([sys.executable, "-c", EXECUTE, said], env=os.environ | own, cwd=ROOT, capture_output=True,
-                          text=True)
-    assert done.returncode == 0, done.stderr
-    return dict(zip(RUNS, json.loads(done.stdout.splitlines()[-1])))
+    variables = {"PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT),
+                 "DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    configs = json.dumps([run.model_dump(mode="json") for run in RUNS.values()])
+    process = subprocess.run([sys.executable, "-c", EXECUTE, configs], env=os.environ | variables, cwd=ROOT,
+                             capture_output=True,
+                             text=True)
+    assert process.returncode == 0, process.stderr
+    return dict(zip(RUNS, json.loads(process.stdout.splitlines()[-1])))
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_another_process_gives_the_same_record(name, elsewhere):
     runner.execute(run_on_authors(CL, seed=1))
-    there = elsewhere[name]
-    assert comparable(there) == comparable(runner.execute(RUNS[name]))
-    assert RunConfig.model_validate(there["config"]) == RUNS[name]
-    assert "steps" not in there["extra"] or there["extra"]["steps"] == there["curve"]["step"][-1]
+    record = elsewhere[name]
+    assert comparable(record) == comparable(runner.execute(RUNS[name]))
+    assert RunConfig.model_validate(record["config"]) == RUNS[name]
+    assert "steps" not in record["extra"] or record["extra"]["steps"] == record["curve"]["step"][-1]

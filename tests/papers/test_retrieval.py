@@ -19,7 +19,7 @@ from debias_nb.papers.tasks.retrieval import top_lists
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 
 
-def whole(seed, n, d):
+def integers(seed, n, d):
     "Vectors of small whole numbers: exact sums, many ties."
     return torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (n, d))).float()
 
@@ -28,12 +28,12 @@ def normal(seed, n, d):
     return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d))).float()
 
 
-def table(queries, items, own=None):
+def table(queries, items, places=None):
     "All scores as they are defined."
     scores = (queries.double() @ items.double().T).float().numpy()
-    if own is not None:
-        rows = np.flatnonzero(np.asarray(own) >= 0)
-        scores[rows, np.asarray(own)[rows]] = -np.inf
+    if places is not None:
+        rows = np.flatnonzero(np.asarray(places) >= 0)
+        scores[rows, np.asarray(places)[rows]] = -np.inf
     return scores
 
 
@@ -55,19 +55,19 @@ def some_relevant(rng, n, m, share=.2):
 def toy(seed=0, n=60, m=150, **change):
     "Vectors of queries and items, and a task on them."
     rng = np.random.default_rng(seed)
-    own = np.where(rng.random(n) < .5, rng.integers(m, size=n), -1)
+    places = np.where(rng.random(n) < .5, rng.integers(m, size=n), -1)
     marks = some_relevant(rng, n, m, .05)
-    marks[np.arange(n)[own >= 0], own[own >= 0]] = False
-    marks[np.arange(n), (own + 1) % m] = True
+    marks[np.arange(n)[places >= 0], places[places >= 0]] = False
+    marks[np.arange(n), (places + 1) % m] = True
     columns = dict(
-        relevance=sp.csr_matrix(marks), itself=own, categories=rng.choice(["Books", "Toys"], n),
+        relevance=sp.csr_matrix(marks), itself=places, categories=rng.choice(["Books", "Toys"], n),
         frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3,
     )
     task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
-    return whole(seed, n, 3), whole(seed + 1, m, 3), task
+    return integers(seed, n, 3), integers(seed + 1, m, 3), task
 
 
-class Placed(TorchFunctionMode):
+class DeviceCheck(TorchFunctionMode):
     "Notes the tensors that are made without a word about their device."
     MAKERS = {
         torch.arange, torch.as_tensor, torch.empty, torch.from_numpy, torch.full, torch.ones, torch.tensor, torch.zeros,
@@ -86,13 +86,13 @@ class Placed(TorchFunctionMode):
 def test_every_tensor_is_made_on_the_device_of_the_vectors():
     "What no GPU is needed to see."
     q, x, task = toy()
-    with Placed() as placed:
+    with DeviceCheck() as check:
         torch.zeros(3)
-        assert placed.lost.pop() == "zeros", "this one is noticed"
+        assert check.lost.pop() == "zeros", "this one is noticed"
         evaluate_retrieval(q, x, task)
         top_lists(q, x, task, [1, 2])
         first_hits(q, x, task.relevance, nearest=3)
-    assert not placed.lost
+    assert not check.lost
 
 
 class Sizes(TorchDispatchMode):
@@ -114,8 +114,8 @@ class Sizes(TorchDispatchMode):
 def test_memory_is_bounded(search):
     "Of a table of 60 MB, no part larger than a few blocks of 1 MB is ever there."
     n, m = 750, 20_000
-    own = sp.csr_matrix((np.ones(n, bool), (range(n), range(n))), shape=(n, m))
-    task = TitleTask("large", ["q"] * n, ["i"] * m, own, np.full(n, -1), None, np.zeros(m))
+    places = sp.csr_matrix((np.ones(n, bool), (range(n), range(n))), shape=(n, m))
+    task = TitleTask("large", ["q"] * n, ["i"] * m, places, np.full(n, -1), None, np.zeros(m))
     q = normal(0, n, 4)
     x = normal(1, m, 4)
     with Sizes() as sizes:
@@ -133,10 +133,10 @@ def falls(values):
 def expected_gains(scores, gains, k):
     "What the first k places of one query hold, where a tie at the last is shared out evenly."
     edge = np.sort(scores)[::-1][k - 1]
-    above = scores > edge
+    is_above = scores > edge
     level = scores == edge
-    left = k - above.sum()
-    return (gains * above).sum() + left * (gains * level).sum() / level.sum()
+    left = k - is_above.sum()
+    return (gains * is_above).sum() + left * (gains * level).sum() / level.sum()
 
 
 @pytest.mark.parametrize("size", [1, 5000, 2**24])
@@ -149,13 +149,13 @@ def test_evaluation_is_that_of_brute_force(size):
     scores[bars] = -np.inf
     marks = task.relevance.toarray()
     worth = marks / propensities(task.frequency, task.frequency.sum())
-    found = evaluate_retrieval(q, x, task, block_bytes=size)[0]
+    metrics = evaluate_retrieval(q, x, task, block_bytes=size)[0]
     for k in (1, 3, 5):
         hits = [expected_gains(scores[i], marks[i], k) / k for i in range(60)]
-        collected = sum(expected_gains(scores[i], worth[i], k) for i in range(60))
+        gains = sum(expected_gains(scores[i], worth[i], k) for i in range(60))
         possible = sum(np.sort(worth[i])[::-1][:k].sum() for i in range(60))
-        assert found[f"p{k}"] == pytest.approx(np.mean(hits))
-        assert found[f"psp{k}"] == pytest.approx(collected / possible)
+        assert metrics[f"p{k}"] == pytest.approx(np.mean(hits))
+        assert metrics[f"psp{k}"] == pytest.approx(gains / possible)
 
 
 # ---------------------------------------------------------------- propensities, parts
@@ -171,7 +171,7 @@ def test_propensities_as_the_repository_computes_them():
 
 def test_evaluation_agrees_with_its_parts():
     q, x, task = toy()
-    metrics, kept = evaluate_retrieval(q, x, task, replicates=20, seed=4)
+    metrics, resamples = evaluate_retrieval(q, x, task, replicates=20, seed=4)
     scores = table(q, x, task.itself)
     hits = p_at_1(np.where(np.isinf(scores), -99, scores), task.relevance.toarray())
     shares = bin_shares(task.relevance, frequency_bins(task.frequency))
@@ -184,11 +184,11 @@ def test_evaluation_agrees_with_its_parts():
     for b in range(5):
         weights[f"p1[bin {b + 1}]"] = shares[:, b]
     assert set(metrics) == set(weights) | {"p3", "p5", "psp1", "psp3", "psp5"}
-    assert set(kept) == set(weights)
-    drawn = bootstrap_weights(60, 20, 4)
+    assert set(resamples) == set(weights)
+    draws = bootstrap_weights(60, 20, 4)
     for key, w in weights.items():
         assert metrics[key] == pytest.approx(np.average(hits, weights=w))
-        assert kept[key] == pytest.approx([np.average(hits, weights=d * w) for d in drawn])
+        assert resamples[key] == pytest.approx([np.average(hits, weights=d * w) for d in draws])
     assert all(isinstance(v, float) and math.isfinite(v) for v in metrics.values())
 
 
@@ -197,27 +197,27 @@ def test_evaluation_agrees_with_its_parts():
 def test_every_type_and_device_gives_the_same(device, dtype):
     "Small whole numbers are exact in all of them."
     q, x, task = toy()
-    found = evaluate_retrieval(q.to(device, dtype).requires_grad_(), x.to(device, dtype), task)
-    assert found == evaluate_retrieval(q, x, task)
+    metrics = evaluate_retrieval(q.to(device, dtype).requires_grad_(), x.to(device, dtype), task)
+    assert metrics == evaluate_retrieval(q, x, task)
 
 
 def test_what_is_not_known_is_left_out():
     q, x, task = toy(categories=None, accessory=None, frequency=np.zeros(150))
     assert list(evaluate_retrieval(q, x, task)[0]) == ["p1", "p3", "p5"]
-    metrics, kept = evaluate_retrieval(q, x, task, ks=(3,))
+    metrics, resamples = evaluate_retrieval(q, x, task, ks=(3,))
     assert list(metrics) == ["p3", "p1"]
-    assert list(kept) == ["p1"]
+    assert list(resamples) == ["p1"]
     _, _, all_accessories = toy(accessory=np.ones(60, bool))
     assert "p1[ordinary]" not in evaluate_retrieval(q, x, all_accessories)[0]
 
 
 def test_a_resample_without_the_part_is_nan():
     q, x, task = toy(categories=np.where(np.arange(60) == 0, "one", "rest"))
-    metrics, kept = evaluate_retrieval(q, x, task, replicates=50)
+    metrics, resamples = evaluate_retrieval(q, x, task, replicates=50)
     missing = bootstrap_weights(60, 50, 0)[:, 0] == 0
     assert missing.any()
-    assert (np.isnan(kept["p1[one]"]) == missing).all()
-    assert not np.isnan(kept["p1"]).any()
+    assert (np.isnan(resamples["p1[one]"]) == missing).all()
+    assert not np.isnan(resamples["p1"]).any()
     assert math.isfinite(metrics["p1[one]"])
 
 
@@ -230,12 +230,12 @@ def test_a_resample_without_the_part_is_nan():
 ])
 def test_vectors_that_do_not_fit_a_task_are_refused(change, words):
     q, x, task = toy()
-    given = dict(queries=q, items=x, task=task) | change
+    arguments = dict(queries=q, items=x, task=task) | change
     with pytest.raises(ValueError, match=words):
-        evaluate_retrieval(**given)
+        evaluate_retrieval(**arguments)
     if "ks" not in change:
         with pytest.raises(ValueError, match=words):
-            top_lists(rows=[0], **given)
+            top_lists(rows=[0], **arguments)
 
 
 def test_lists_for_case_studies_are_the_first_items():
@@ -243,10 +243,10 @@ def test_lists_for_case_studies_are_the_first_items():
     lists = top_lists(q, x, task, [7, 3], k=4)
     scores = table(q, x, task.itself)
     marks = task.relevance.toarray()
-    for row, found in zip([7, 3], lists):
+    for row, items in zip([7, 3], lists):
         first = np.argsort(-scores[row], kind="stable")[:4]
-        assert found == [(i, scores[row, i], marks[row, i]) for i in first]
-        for entry in found:
+        assert items == [(i, scores[row, i], marks[row, i]) for i in first]
+        for entry in items:
             assert [type(value) for value in entry] == [int, float, bool]
 
 
@@ -254,7 +254,7 @@ def test_lists_for_case_studies_are_the_first_items():
 
 
 def test_what_has_no_first_hit_is_refused():
-    queries, items = whole(0, 7, 3), whole(1, 12, 3)
+    queries, items = integers(0, 7, 3), integers(1, 12, 3)
     marks = sp.csr_array(np.eye(7, 12, dtype=bool))
     broken = items.clone()
     broken[4, 1] = math.nan

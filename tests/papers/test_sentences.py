@@ -18,19 +18,19 @@ from debias_nb.papers.tasks import regularization_texts
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
 
-GRADED = "4.0\ta cat\ta kitten\n2\ta cat\ta dog\n3.9\ta mouse\tA CAT!\n\ta {kind}\ta mouse\n"
+GRADE_FILE = "4.0\ta cat\ta kitten\n2\ta cat\ta dog\n3.9\ta mouse\tA CAT!\n\ta {kind}\ta mouse\n"
 NEWS = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n{rows}"
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch):
     "Files of every kind, made up: `a cat` is tested in all of them."
     folders = {name: tmp_path / name for name in ("sts", "msr_paraphrase")}
     for folder in folders.values():
         folder.mkdir()
     names = {name for kind in s.SEMEVAL.values() for name in (*kind.tests, *kind.untested)} | {"2014-deft-news"}
     for name in names:
-        (folders["sts"] / f"{name}.tsv").write_text(GRADED.format(kind=name), encoding="utf-8")
+        (folders["sts"] / f"{name}.tsv").write_text(GRADE_FILE.format(kind=name), encoding="utf-8")
     parts = {
         "train": '1\t1\t2\tShares "rose".\tShares went up.\r\n0\t3\t4\tIt rains.\tA cat.\r\n0\t5\t6\tNo one won.\tHe '
                  'lost.\r\n',
@@ -47,28 +47,28 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
     caches = task.training_pairs, task.evaluation_pairs
-    for cached in caches:
-        cached.cache_clear()
+    for function in caches:
+        function.cache_clear()
     yield folders
-    for cached in caches:
-        cached.cache_clear()
+    for function in caches:
+        function.cache_clear()
 
 
-def test_grades_from_four_match_and_up_to_two_do_not(made):
+def test_grades_from_four_match_and_up_to_two_do_not(files):
     test = s.load_sentences("captions")
     assert list(zip(test.left, test.right, test.labels.tolist())) == [("a cat", "a kitten", 1), ("a cat", "a dog", 0)]
     assert test.counts == {"lines": 4, "not graded": 1, "between": 1, "pairs": 2}
 
 
-@pytest.mark.parametrize("kind", [*s.KINDS, *s.TEXTS_ONLY])
-def test_no_text_that_may_be_held_is_tested(made, kind):
+@pytest.mark.parametrize("kind", [*s.SENTENCE_KINDS, *s.TEXTS_ONLY])
+def test_no_text_that_may_be_held_is_tested(files, kind):
     texts = s.sentence_texts(kind)
     assert "a mouse" in texts, "half of it is between match and no match, half is not graded"
     assert not {fold(text, True) for text in texts} & {"acat", "akitten", "adog", "shewon", "helost"}
     assert len({fold(text, True) for text in texts}) == len(texts)
 
 
-def test_news_are_read_to_the_letter_and_trained_without_their_tests(made):
+def test_news_are_read_to_the_letter_and_trained_without_their_tests(files):
     train = task.training_pairs(PairsCorpus(name="news"))
     assert sorted(zip(train.left, train.right, train.labels.tolist())) == [
         ("No one won.", "He lost.", 0), ('Shares "rose".', "Shares went up.", 1)]
@@ -77,7 +77,7 @@ def test_news_are_read_to_the_letter_and_trained_without_their_tests(made):
         task.training_pairs(PairsCorpus(name="news", holdout=.1))
 
 
-def test_unknown_kinds_are_refused(made):
+def test_unknown_kinds_are_refused(files):
     with pytest.raises(ValueError, match="did you mean 'tweets'"):
         s.load_sentences("tweet")
     with pytest.raises(ValueError, match="sundry"):
@@ -92,33 +92,33 @@ def test_unknown_kinds_are_refused(made):
 @real
 def test_no_published_text_that_may_be_held_is_tested():
     try:
-        tested = {kind: {fold(text, True) for text in s.load_sentences(kind, download=False).all_texts}
-                  for kind in s.KINDS}
+        test_texts = {kind: {fold(text, True) for text in s.load_sentences(kind, download=False).all_texts}
+                      for kind in s.SENTENCE_KINDS}
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])
-    held = {kind: {fold(text, True) for text in s.sentence_texts(kind, download=False)}
-            for kind in (*s.KINDS, *s.TEXTS_ONLY)}
-    assert not [pair for pair in product(held, tested) if held[pair[0]] & tested[pair[1]]]
-    assert min(map(len, held.values())) > 500
+    texts = {kind: {fold(text, True) for text in s.sentence_texts(kind, download=False)}
+             for kind in (*s.SENTENCE_KINDS, *s.TEXTS_ONLY)}
+    assert not [pair for pair in product(texts, test_texts) if texts[pair[0]] & test_texts[pair[1]]]
+    assert min(map(len, texts.values())) > 500
 
 
 @real
 @pytest.mark.slow
 def test_no_run_between_kinds_of_text_holds_what_it_tests(monkeypatch):
     "Each kind of held texts, with the tests that its runs have; a text stands in many files, and is folded once."
-    folded = cache(fold)
+    fold_once = cache(fold)
     for module in (p, s, regularization_texts):
-        monkeypatch.setattr(module, "fold", folded)
+        monkeypatch.setattr(module, "fold", fold_once)
     runs = load_experiment("itvreg/shifts", "small").runs()
     kinds = {(run.method.texts, run.evaluate) for run in runs if run.method.texts}
     try:
-        held = {kind: regularization_texts.unlabeled_texts(*kind) for kind in kinds}
+        unlabeled = {kind: regularization_texts.unlabeled_texts(*kind) for kind in kinds}
         tests = {name: task.evaluation_pairs(name, None, None).all_texts
                  for name in {name for _, names in kinds for name in names}}
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])
-    tested = {name: {folded(text, True) for text in texts} for name, texts in tests.items()}
-    assert len(held) > 1 and min(map(len, held.values())) > 500
-    for (asked, names), texts in held.items():
-        mine = {folded(text, True) for text in texts}
-        assert not [name for name in names if mine & tested[name]], asked
+    test_texts = {name: {fold_once(text, True) for text in texts} for name, texts in tests.items()}
+    assert len(unlabeled) > 1 and min(map(len, unlabeled.values())) > 500
+    for (config, names), texts in unlabeled.items():
+        mine = {fold_once(text, True) for text in texts}
+        assert not [name for name in names if mine & test_texts[name]], config

@@ -27,10 +27,10 @@ BLOCK = dict(
 )
 
 
-def table(columns, **more):
+def table(columns, **changes):
     "The table `ours`, with a column for each label and its settings."
-    made = [ColumnConfig(label=label, corpus="catalogue", **settings) for label, settings in columns.items()]
-    return TableConfig(id="ours", metric="p1", columns=made, **more)
+    columns_made = [ColumnConfig(label=label, corpus="catalogue", **settings) for label, settings in columns.items()]
+    return TableConfig(id="ours", metric="p1", columns=columns_made, **changes)
 
 
 BY_SPLIT = {"iid": dict(evaluate="iid", shift="iid"), "unseen": dict(evaluate="unseen", shift="ood")}
@@ -44,7 +44,7 @@ def experiment(name="one", **block):
     )
 
 
-def invented(run, value):
+def record_of(run, value):
     "A record of a run that never was."
     metrics = {split: {"p1": value} for split in run.evaluate}
     data = {"train": {"fingerprint": "ab"}}
@@ -60,7 +60,7 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
     assert [r.id for r in owner.runs()] == [r.id for r in borrower.runs()]
     assert all(r.experiment == "one" for r in borrower.runs())
     for i, run in enumerate(owner.runs()):
-        store.append(invented(run, .1 * (i + 1)))
+        store.append(record_of(run, .1 * (i + 1)))
     assert {p.parent.name for p in tmp_path.rglob("*.json")} == {"one.planted"}
     cells = Results().study_of(borrower, store).cells
     assert {c.method for c in cells} == {"Base", "ERM"}
@@ -72,11 +72,11 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
 def test_every_borrowed_run_of_this_project_has_an_owner(paper):
     for profile in ("planted", "small", "paper"):
         mine = {e.experiment: e for e in all_experiments(paper) if e.profile == profile}
-        own = {name: {r.id for r in e.runs() if r.experiment == name} for name, e in mine.items()}
+        run_ids = {name: {r.id for r in e.runs() if r.experiment == name} for name, e in mine.items()}
         for e in mine.values():
             for r in e.runs():
-                assert r.experiment in own, f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
-                assert r.id in own[r.experiment], f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
+                assert r.experiment in run_ids, f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
+                assert r.id in run_ids[r.experiment], f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
 
 
 def test_rows_by_rate_and_columns_by_epochs(tmp_path):
@@ -89,7 +89,7 @@ def test_rows_by_rate_and_columns_by_epochs(tmp_path):
     e = e.model_copy(update=dict(tables=(table(by_epochs),)))
     store = Store(tmp_path)
     for run in e.runs():
-        store.append(invented(run, run.training.learning_rate * run.training.epochs))
+        store.append(record_of(run, run.training.learning_rate * run.training.epochs))
     assert {(c.method, c.column): round(c.value, 6) for c in Results().study_of(e, store).cells} == {
         ("Finetuned, 0.01", "1 epochs"): 1,
         ("Finetuned, 0.01", "2 epochs"): 2,
@@ -99,15 +99,15 @@ def test_rows_by_rate_and_columns_by_epochs(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def titled(tmp_path_factory):
-    asked = dict(evaluate=["iid", "unseen", "mix"], measure=["cases", "gradients"])
-    e = experiment(methods=["Base", "Finetuned", "ITVReg", "WiSE-FT"], seeds=[0], **asked)
+def titles_run(tmp_path_factory):
+    settings = dict(evaluate=["iid", "unseen", "mix"], measure=["cases", "gradients"])
+    e = experiment(methods=["Base", "Finetuned", "ITVReg", "WiSE-FT"], seeds=[0], **settings)
     store = Store(tmp_path_factory.mktemp("titles"))
     return e, store, run_all(e.runs(), store, workers=1, progress=False)
 
 
-def test_a_run_on_titles_keeps_what_was_asked_for(titled):
-    _, _, out = titled
+def test_a_run_on_titles_keeps_what_was_asked_for(titles_run):
+    _, _, out = titles_run
     base, tuned, reg, wise = out.records.values()
     assert not out.failed
     assert not out.missing
@@ -124,13 +124,14 @@ def test_a_run_on_titles_keeps_what_was_asked_for(titled):
 
 
 def test_queries_that_are_held_out_are_not_trained_on():
-    whole = title_split(TITLES).train
+    complete = title_split(TITLES).train
     split = title_split(TITLES.model_copy(update={"holdout": .25}))
-    held = split.tests["heldout"]
-    assert len(held.queries) == round(.25 * len(whole.queries)) == len(whole.queries) - len(split.train.queries)
-    assert not set(held.queries) & set(split.train.queries)
+    holdout = split.tests["heldout"]
+    total = len(complete.queries)
+    assert len(holdout.queries) == round(.25 * total) == total - len(split.train.queries)
+    assert not set(holdout.queries) & set(split.train.queries)
     corpus = PairsCorpus(name="catalogue", world=WORLD, holdout=.2)
-    drawn = planted_catalog(WORLD).labeled_pairs()
-    both = [_part_of(drawn, corpus, part) for part in ("train", "heldout")]
-    assert not set(both[0].group) & set(both[1].group)
-    assert len(set(both[1].group)) == round(.2 * len(set(drawn.group)))
+    pairs = planted_catalog(WORLD).labeled_pairs()
+    parts = [_part_of(pairs, corpus, part) for part in ("train", "heldout")]
+    assert not set(parts[0].group) & set(parts[1].group)
+    assert len(set(parts[1].group)) == round(.2 * len(set(pairs.group)))

@@ -13,7 +13,7 @@ TESTS = ("quora", "askubuntu", "news", "tweets", "computers", "shoes", "cameras"
 GAIN = 10. # on the own test, of plain fine-tuning
 
 
-def runs(scatter, kept, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effect=None, noise=1.):
+def runs(scatter, shares, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effect=None, noise=1.):
     """Runs of the base encoder and of a method each scatter, whose changes on other tests scatter so much.
 
     `effect` is a change in log-odds, the same on all other tests."""
@@ -21,13 +21,13 @@ def runs(scatter, kept, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effec
     rows = []
 
     def add(method, corpus, test, seed, change, sample):
-        where = {"encoder": "small", "corpus": corpus, "evaluate": test, "test": f"{corpus} -> {test}",
+        place = {"encoder": "small", "corpus": corpus, "evaluate": test, "test": f"{corpus} -> {test}",
                  "method": method}
-        where |= {"shift": "iid" if corpus == test else "ood", "family": method, "metric": "auc05", "unit": "percent",
+        place |= {"shift": "iid" if corpus == test else "ood", "family": method, "metric": "auc05", "unit": "percent",
                   "table": "made"}
         run = {"key": (None, seed), "value": base[test] + change, "resampled": base[test] + change + sample,
                "made": Made("made here", "one"), "clean": True}
-        rows.append(dict.fromkeys(COLUMNS) | where | run
+        rows.append(dict.fromkeys(COLUMNS) | place | run
                     | {"overlap": 0., "complete": True, "further": False, "against": "Base"})
 
     for corpus in TRAINING:
@@ -37,7 +37,7 @@ def runs(scatter, kept, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effec
             place = rng.standard_normal()
             for method, sd in scatter.items():
                 elsewhere = sd * place if effect is None else points_at(base[test], effect)
-                mean = kept[method] * GAIN if corpus == test else elsewhere
+                mean = shares[method] * GAIN if corpus == test else elsewhere
                 for seed in range(seeds):
                     add(method, corpus, test, seed, mean + .1 * rng.standard_normal(),
                         sample + .2 * noise * rng.standard_normal(draws))
@@ -45,43 +45,44 @@ def runs(scatter, kept, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effec
 
 
 @pytest.fixture(scope="module")
-def found():
+def shifts_found():
     return changes(runs({"Finetuned": 6., "Held": 1.}, {"Finetuned": 1., "Held": .9}))
 
 
-def test_changes_are_differences_from_the_base_seed_by_seed(found):
-    assert len(found) == 2 * len(TRAINING) * len(TESTS)
-    assert np.allclose(found.seeds.map(np.mean), found.difference)
-    assert set(found[found.evaluate.isin(OFFERS)].kind) == {"offers"}
-    assert set(found[~found.evaluate.isin(OFFERS)].kind) == {"sentences"}
-    assert np.allclose(only(found, method="Finetuned", shift="iid").difference, GAIN, atol=.3)
+def test_changes_are_differences_from_the_base_seed_by_seed(shifts_found):
+    assert len(shifts_found) == 2 * len(TRAINING) * len(TESTS)
+    assert np.allclose(shifts_found.seeds.map(np.mean), shifts_found.difference)
+    assert set(shifts_found[shifts_found.evaluate.isin(OFFERS)].kind) == {"offers"}
+    assert set(shifts_found[~shifts_found.evaluate.isin(OFFERS)].kind) == {"sentences"}
+    assert np.allclose(only(shifts_found, method="Finetuned", shift="iid").difference, GAIN, atol=.3)
 
 
-def test_what_scatters_less_is_predicted_in_a_shorter_range(found):
-    new = predictions(found, Results()).set_index(["kind", "method"])
+def test_what_scatters_less_is_predicted_in_a_shorter_range(shifts_found):
+    new = predictions(shifts_found, Results()).set_index(["kind", "method"])
     assert len(new) == 4 and set(new.trained_on) == {"sentences"} and (new.shifts == 9).all() and (new.base == 50).all()
     for kind in ("offers", "sentences"):
-        plain, held = new.loc[kind, "Finetuned"], new.loc[kind, "Held"]
-        assert held.high - held.low < .7 * (plain.high - plain.low)
-        assert plain.kept == 1 and held.kept == pytest.approx(.9, abs=.02)
-        assert plain.worse > held.worse
+        plain, regularized_row = new.loc[kind, "Finetuned"], new.loc[kind, "Held"]
+        assert regularized_row.high - regularized_row.low < .7 * (plain.high - plain.low)
+        assert plain.kept == 1 and regularized_row.kept == pytest.approx(.9, abs=.02)
+        assert plain.worse > regularized_row.worse
         assert plain.low_one < plain.low < plain["mean"] < plain.high < plain.high_one
-    own = in_log_odds(only(found, method="Held", kind="offers", shift="ood"))
-    covariance = covariance_of(np.stack(own.seeds), np.stack(own.resampled), own.corpus, own.evaluate)
-    alone = predict(own.difference, covariance, own.corpus, own.evaluate, own.trained_on, scale=3 / 25)["sentences"]
+    changes = in_log_odds(only(shifts_found, method="Held", kind="offers", shift="ood"))
+    covariance = covariance_of(np.stack(changes.seeds), np.stack(changes.resampled), changes.corpus, changes.evaluate)
+    single = predict(changes.difference, covariance, changes.corpus, changes.evaluate, changes.trained_on,
+                     scale=3 / 25)["sentences"]
     row = new.loc["offers", "Held"]
-    assert (row.low, row.high) == alone.interval() and row["mean"] == alone.mean
+    assert (row.low, row.high) == single.interval() and row["mean"] == single.mean
 
 
-def test_a_range_in_points_follows_from_the_file_next_to_the_page(found, tmp_path):
-    predictions(found, Results()).to_csv(tmp_path / "predictions.csv", float_format="%.3f")
+def test_a_range_in_points_follows_from_the_file_next_to_the_page(shifts_found, tmp_path):
+    predictions(shifts_found, Results()).to_csv(tmp_path / "predictions.csv", float_format="%.3f")
     row = pd.read_csv(tmp_path / "predictions.csv").set_index(["kind", "method"]).loc["offers", "Finetuned"]
     base, error = 20., 1.5
     start = np.log(base / (100 - base))
     middle, low, high = (100 / (1 + np.exp(-(start + row[name]))) - base for name in ("mean", "low_one", "high_one"))
-    below = np.sqrt((middle - low)**2 + (1.96 * error)**2)
-    above = np.sqrt((high - middle)**2 + (1.96 * error)**2)
-    ends = middle - below, middle + above
+    lower = np.sqrt((middle - low)**2 + (1.96 * error)**2)
+    upper = np.sqrt((high - middle)**2 + (1.96 * error)**2)
+    ends = middle - lower, middle + upper
     assert ends == pytest.approx(range_at(base, row["mean"], row.low_one, row.high_one, error))
 
 
@@ -89,27 +90,27 @@ def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
     base = {"quora": 5., "askubuntu": 6., "news": 7., "first": 5.5, "second": 6.5, "third": 7.5, "far": 40.,
             "farther": 45.}
     shifts = changes(runs({"Finetuned": 0.}, {"Finetuned": 1.}, base=base, effect=.8, noise=.1))
-    low, far = (only(shifts, shift="ood").query(rows) for rows in ("base < 10", "base > 10"))
-    in_points = prediction_of(low.assign(trained_on="any"), Results(), scale=10.)["any"].cdf(far.difference, .5)
-    in_odds = prediction_of(in_log_odds(low), Results())["sentences"].cdf(in_log_odds(far).difference, .02)
-    assert len(far) == 6 and (in_points > .975).all() and ((in_odds > .025) & (in_odds < .975)).all()
+    low, high_bases = (only(shifts, shift="ood").query(rows) for rows in ("base < 10", "base > 10"))
+    in_points = prediction_of(low.assign(trained_on="any"), Results(), scale=10.)["any"].cdf(high_bases.difference, .5)
+    in_odds = prediction_of(in_log_odds(low), Results())["sentences"].cdf(in_log_odds(high_bases).difference, .02)
+    assert len(high_bases) == 6 and (in_points > .975).all() and ((in_odds > .025) & (in_odds < .975)).all()
 
 
-def test_each_kind_of_training_has_a_mean_of_its_own(found):
-    other = found.assign(
-        trained_on=found.corpus.map({"quora": "sentences", "askubuntu": "sentences", "news": "offers"}))
-    is_other = other.trained_on == "offers"
-    other.loc[is_other, "seeds"] = other.seeds[is_other].map(lambda seeds: seeds - 20)
-    new = predictions(other, Results()).query("method == 'Held' and kind == 'offers'").set_index("trained_on")
+def test_each_kind_of_training_has_a_mean_of_its_own(shifts_found):
+    with_offers = shifts_found.assign(
+        trained_on=shifts_found.corpus.map({"quora": "sentences", "askubuntu": "sentences", "news": "offers"}))
+    is_other = with_offers.trained_on == "offers"
+    with_offers.loc[is_other, "seeds"] = with_offers.seeds[is_other].map(lambda seeds: seeds - 20)
+    new = predictions(with_offers, Results()).query("method == 'Held' and kind == 'offers'").set_index("trained_on")
     assert new.loc["offers", "mean"] < -.5 < new.loc["sentences", "low"]
     assert new.sets.to_dict() == {"offers": 1, "sentences": 2}
 
 
 def test_the_interval_of_a_fraction_is_over_training_sets():
-    plain, held = np.array([10., 12., 9., 11.]), np.array([9., 10.8, 8.1, 5.])
-    without = [np.delete(held, number).sum() / np.delete(plain, number).sum() for number in range(4)]
-    low, high = over_sets(held.sum() / plain.sum(), without)
-    assert low < .65 and high > 1 and without[3] == pytest.approx(.9)
+    plain, regularized_losses = np.array([10., 12., 9., 11.]), np.array([9., 10.8, 8.1, 5.])
+    fractions = [np.delete(regularized_losses, number).sum() / np.delete(plain, number).sum() for number in range(4)]
+    low, high = over_sets(regularized_losses.sum() / plain.sum(), fractions)
+    assert low < .65 and high > 1 and fractions[3] == pytest.approx(.9)
     assert over_sets(.9, [.9] * 5) == pytest.approx((.9, .9))
     assert over_sets(.8, [.95, .95, .95])[1] == pytest.approx(.95)
     assert over_sets(.5, [.5, -.1])[0] > 0, "a negative fraction is as small as one gets"

@@ -12,9 +12,9 @@ from debias_nb.measures.metrics import evaluate_pairs
 from debias_nb.papers.data.labeled_pairs import evaluation_pairs
 from debias_nb.papers.tasks.pairs import score
 
-BOTH = os.environ.get("DEBIAS_NB_DATA") and os.environ.get("DEBIAS_NB_MODELS")
-LACKING = "DEBIAS_NB_DATA and DEBIAS_NB_MODELS are not both set: no published pairs, or no encoders, to compute with"
-pytestmark = pytest.mark.skipif(not BOTH, reason=LACKING)
+HAS_DATA = os.environ.get("DEBIAS_NB_DATA") and os.environ.get("DEBIAS_NB_MODELS")
+REASON = "DEBIAS_NB_DATA and DEBIAS_NB_MODELS are not both set: no published pairs, or no encoders, to compute with"
+pytestmark = pytest.mark.skipif(not HAS_DATA, reason=REASON)
 
 EXPECTED = { # AUC(0.05), percent
     ("potion-base-2M", "askubuntu"): 44.38,
@@ -29,7 +29,7 @@ def static(name):
     return EncoderConfig(name=name, kind="static", max_length=32)
 
 
-def given(name, forum):
+def load_pair(name, forum):
     try:
         return load_encoder(static(name)), evaluation_pairs(forum, None, None)
     except (EncoderError, MissingData) as e:
@@ -38,7 +38,7 @@ def given(name, forum):
 
 @pytest.mark.parametrize("name, forum", EXPECTED)
 def test_auc05_of_the_base_encoder(name, forum):
-    model, pairs = given(name, forum)
+    model, pairs = load_pair(name, forum)
     values, replicates = evaluate_pairs(pairs.labels, score(model, pairs, static(name)), name=forum)
     expected = EXPECTED[name, forum]
     spread = 100 * np.std(replicates["auc05"])

@@ -44,8 +44,8 @@ def run_of(method, **changes):
     settings = {
         "paper": "arr", "experiment": "demo", "profile": "planted", "encoder": ENCODER, "method": method,
         "evaluate": ("cross", "iid")}
-    own = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
-    return RunConfig(**(settings | own | changes))
+    parts = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
+    return RunConfig(**(settings | parts | changes))
 
 
 # ---- parts
@@ -54,11 +54,11 @@ def test_another_seed_of_the_split_is_another_split():
     def split_anew(seed):
         return author_split.__wrapped__(CORPUS.model_copy(update={"split": SplitConfig(seed=seed)}))
 
-    kept, again, other = author_split(CORPUS).train, split_anew(0).train, split_anew(1).train
-    assert again.fingerprint == kept.fingerprint != other.fingerprint
-    near = author_split(CORPUS.model_copy(update={"likeness": 1.}))
-    assert near.train.fingerprint == kept.fingerprint
-    assert near.tests["cross"].fingerprint != author_split(CORPUS).tests["cross"].fingerprint
+    first, second, third = author_split(CORPUS).train, split_anew(0).train, split_anew(1).train
+    assert second.fingerprint == first.fingerprint != third.fingerprint
+    similar = author_split(CORPUS.model_copy(update={"likeness": 1.}))
+    assert similar.train.fingerprint == first.fingerprint
+    assert similar.tests["cross"].fingerprint != author_split(CORPUS).tests["cross"].fingerprint
 
 
 def write_lines(path, lines):
@@ -105,13 +105,13 @@ def test_what_does_not_fit_is_refused_by_name():
     not_apart = AuthorsCorpus(name="pan20_test", task="authors", split=SplitConfig(scheme="published"))
     of_before = CORPUS.model_copy(update={"split": SplitConfig(validation="across")})
     assert "no longer made" in absent(run_of(CL, corpus=of_before))
-    for refused, named in (
+    for call, words in (
         (lambda: author_split(unknown), "reddit_tldr_users"),
         (lambda: author_split(not_apart), "pan20_test"),
         (lambda: execute(run_of(CL, evaluate=("open",))), "open"),
     ):
-        with pytest.raises(ValueError, match=named):
-            refused()
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 # ---- who is found
@@ -126,21 +126,21 @@ def test_the_metrics_by_hand():
     rows = torch.eye(8)
     for query, hits in zip(halves.queries, halves.relevance().toarray()):
         rows[halves.targets[np.flatnonzero(hits)[0]]] = rows[query]
-    found, *_ = evaluate_authors(rows, texts, halves)
-    assert found["r8"] == 1 == found["mrr"]
-    assert found["queries"] == 3 and found["targets"] == 5
+    metrics, *_ = evaluate_authors(rows, texts, halves)
+    assert metrics["r8"] == 1 == metrics["mrr"]
+    assert metrics["queries"] == 3 and metrics["targets"] == 5
     thin = sparse.csr_matrix(torch.roll(rows, 1, 1).numpy())
-    assert evaluate_authors(thin, texts, halves)[0] == found, "neither a rotation nor sparse rows change anything"
+    assert evaluate_authors(thin, texts, halves)[0] == metrics, "neither a rotation nor sparse rows change anything"
 
 
 @pytest.mark.parametrize("order", [np.arange(30), np.arange(30)[::-1], np.random.default_rng(0).permutation(30)])
 def test_the_order_of_the_texts_cannot_help_a_constant(order):
     "There are two targets of each author, and one query."
     texts = shelf([f"a{i % 10}" for i in order], [f"t{i % 3}" for i in order])
-    found, *_ = evaluate_authors(torch.ones(30, 4) / 2, texts, query_target(texts))
-    targets = found["targets"]
+    metrics, *_ = evaluate_authors(torch.ones(30, 4) / 2, texts, query_target(texts))
+    targets = metrics["targets"]
     neither_in_eight = np.prod([(targets - 2 - i) / (targets - i) for i in range(8)])
-    assert found["r8"] == pytest.approx(1 - neither_in_eight)
+    assert metrics["r8"] == pytest.approx(1 - neither_in_eight)
 
 
 def test_resamples_draw_authors_with_all_their_queries():
@@ -149,11 +149,11 @@ def test_resamples_draw_authors_with_all_their_queries():
     halves, rows = query_target(texts), torch.zeros(62, 2)
     rows[:40, 0] = rows[40:, 1] = 1
     rows[halves.queries] = torch.tensor([0., 1.])
-    found, resampled, by_author = evaluate_authors(rows, texts, halves, replicates=200)
+    metrics, resamples, by_author = evaluate_authors(rows, texts, halves, replicates=200)
     hit = 8 / 21
     drawn_together = {0., round(hit, 4), round(hit / 21, 4)} # queries drawn one by one would give many more values
-    assert set(resampled["r8"]) == drawn_together
-    assert np.mean(by_author) == pytest.approx(found["r8"], abs=1e-3)
+    assert set(resamples["r8"]) == drawn_together
+    assert np.mean(by_author) == pytest.approx(metrics["r8"], abs=1e-3)
 
 
 # ---- training
@@ -168,13 +168,13 @@ def test_resamples_draw_authors_with_all_their_queries():
 ])
 def test_every_method_trains_and_repeats(method):
     run = run_of(AuthorsMethod(name="x", authors=method), seed=3)
-    (once, _, about), (again, _, about_again) = tune(run), tune(run)
-    assert about == about_again
-    for x, y in zip(once.state_dict().values(), again.state_dict().values()):
+    (once, _, details), (second, _, about_again) = tune(run), tune(run)
+    assert details == about_again
+    for x, y in zip(once.state_dict().values(), second.state_dict().values()):
         assert torch.equal(x, y)
     assert not torch.equal(once[0].embedding.weight, beginning(ENCODER, CORPUS, 3)[0].embedding.weight)
-    assert len(about["tried"]) == (1 if method.base == "mll" else 2)
-    assert ("teacher" in about) == (method.student != "none")
+    assert len(details["tried"]) == (1 if method.base == "mll" else 2)
+    assert ("teacher" in details) == (method.student != "none")
 
 
 @pytest.mark.parametrize("method, epochs", [(CL, 6), (ARR, 2), (AuthorsMethod(name="x", authors=MLL_BASE), 6)])
@@ -225,24 +225,24 @@ def test_both_bases_of_table_2_have_settled(profile):
 
 @pytest.mark.parametrize("scores, temperature", [([.2, .3], .5), ([.3, .2], .1), ([.2, .2], .1)])
 def test_settings_are_chosen_on_validation_texts_alone(monkeypatch, scores, temperature):
-    given = iter(scores)
+    values = iter(scores)
 
-    def scored(rows, texts, *options):
+    def next_score(rows, texts, *options):
         assert texts.name == "authors validation"
-        return {"r8": next(given)}, {}, []
+        return {"r8": next(values)}, {}, []
 
-    monkeypatch.setattr(authors, "evaluate_authors", scored)
-    _, _, about = tune(run_of(CL, seed=5))
-    assert [tried["r8"] for tried in about["tried"]] == scores
-    assert about["setting"] == {"learning_rate": .01, "temperature": temperature}, "of equals the first"
+    monkeypatch.setattr(authors, "evaluate_authors", next_score)
+    _, _, details = tune(run_of(CL, seed=5))
+    assert [attempt["r8"] for attempt in details["tried"]] == scores
+    assert details["setting"] == {"learning_rate": .01, "temperature": temperature}, "of equals the first"
 
 
 def test_what_a_method_tries():
     training = TRAINING.model_copy(update={"further_rates": (.3,), "student_epochs": 5})
 
     def tries(method):
-        asked = [run.training for run in attempts(run_of(method, training=training))]
-        return [(one.learning_rate, one.temperature, one.epochs) for one in asked]
+        settings = [run.training for run in attempts(run_of(method, training=training))]
+        return [(setting.learning_rate, setting.temperature, setting.epochs) for setting in settings]
 
     assert tries(CL) == [(.01, .1, 2), (.01, .5, 2), (.3, .1, 2), (.3, .5, 2)]
     assert tries(MLL) == [(.01, .1, 9), (.3, .1, 9)], "its loss has no temperature"
@@ -258,8 +258,8 @@ def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
         return plain(model, loss, *args, **options)
 
     monkeypatch.setattr(authors, "fit_authors", diverges_at_half)
-    _, _, about = tune(run_of(CL))
-    assert about["setting"]["temperature"] == .1 and "the loss is nan" in about["tried"][1]["failed"]
+    _, _, details = tune(run_of(CL))
+    assert details["setting"]["temperature"] == .1 and "the loss is nan" in details["tried"][1]["failed"]
     half_alone = TRAINING.model_copy(update={"temperature": .5, "further_temperatures": ()})
     with pytest.raises(TrainingFailed, match="step 3"):
         tune(run_of(CL, training=half_alone))
@@ -288,19 +288,19 @@ def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
     split = author_split(CORPUS)
     few = split.train.take(range(3))
     monkeypatch.setattr(type(split), "parts", lambda self: {"cross": split.tests["cross"], "iid": few})
-    found = execute(run_of(BOW, measure=("known texts",)))["metrics"]
-    assert found["iid"]["one known text"] == 1 and found["iid"]["no known text"] == 0
-    assert found["cross"]["no known text"] == 1, "no text of another topic is one of training"
+    metrics = execute(run_of(BOW, measure=("known texts",)))["metrics"]
+    assert metrics["iid"]["one known text"] == 1 and metrics["iid"]["no known text"] == 0
+    assert metrics["cross"]["no known text"] == 1, "no text of another topic is one of training"
 
 
 def test_a_record_has_counts_and_cases_of_leakage():
-    untrained = AuthorsMethod(name="planted", trained=False)
-    record = execute(run_of(untrained, evaluate=("counts",), measure=("cases",)))
+    method = AuthorsMethod(name="planted", trained=False)
+    record = execute(run_of(method, evaluate=("counts",), measure=("cases",)))
     split = author_split(CORPUS)
     assert record["metrics"]["counts"]["Training samples"] == len(split.train)
     assert record["metrics"]["counts"] == counts(CORPUS)
-    found = record["extra"]["leaks"]
-    assert found == leaks(CORPUS)
-    assert {leak["test topic"] for leak in found} <= set(split.tests["cross"].topic)
-    assert {leak["training topic"] for leak in found} <= set(split.train.topic)
+    leaks_of = record["extra"]["leaks"]
+    assert leaks_of == leaks(CORPUS)
+    assert {leak["test topic"] for leak in leaks_of} <= set(split.tests["cross"].topic)
+    assert {leak["training topic"] for leak in leaks_of} <= set(split.train.topic)
     assert {"cosine", "shared words", "test", "training"} <= set(leak_rows([record]))

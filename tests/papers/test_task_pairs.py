@@ -28,22 +28,22 @@ PAIRS = QuestionPairs(
 ALIKE = [{"a", "b", "c"}, {"d", "e"}, {"f"}, {"g"}, {"h"}]
 
 
-def rows(found):
-    return list(zip(found.left, found.right, found.labels.tolist()))
+def rows(pairs_found):
+    return list(zip(pairs_found.left, pairs_found.right, pairs_found.labels.tolist()))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_negatives_are_other_texts_each_once(seed):
-    found = at_balance(PAIRS, 2, 5, seed)
-    assert len(found) == 2 * 6
-    given = set(rows(PAIRS))
+    pairs_found = at_balance(PAIRS, 2, 5, seed)
+    assert len(pairs_found) == 2 * 6
+    arguments = set(rows(PAIRS))
     for start in (0, 6):
-        duplicate, *others = rows(found)[start:start + 6]
-        assert duplicate in given and duplicate[2] == 1
+        duplicate, *columns = rows(pairs_found)[start:start + 6]
+        assert duplicate in arguments and duplicate[2] == 1
         group, = [group for group in ALIKE if duplicate[0] in group]
-        drawn = [right for left, right, label in others]
-        assert {(left, label) for left, _, label in others} == {(duplicate[0], 0)}
-        assert len(set(drawn)) == 5 and not group & set(drawn)
+        samples = [right for left, right, label in columns]
+        assert {(left, label) for left, _, label in columns} == {(duplicate[0], 0)}
+        assert len(set(samples)) == 5 and not group & set(samples)
 
 
 def test_a_sample_may_take_all_duplicates_and_all_other_texts_and_no_more():
@@ -56,7 +56,7 @@ def test_a_sample_may_take_all_duplicates_and_all_other_texts_and_no_more():
 
 # other texts
 
-def _tested(name, *further):
+def _test_texts(name, *arguments):
     if name == "superuser":
         raise MissingData("superuser/test.tsv is missing")
     return SimpleNamespace(all_texts=["why is it"])
@@ -67,15 +67,15 @@ def corpora(monkeypatch):
     "Two corpora of four texts each; one text of `quora` is tested, written otherwise."
     texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
     monkeypatch.setattr(labeled_pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
-    monkeypatch.setattr(regularization_texts, "evaluation_pairs", _tested)
+    monkeypatch.setattr(regularization_texts, "evaluation_pairs", _test_texts)
     regularization_texts.unlabeled_texts.cache_clear()
     yield
     regularization_texts.unlabeled_texts.cache_clear()
 
 
 def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
-    tested = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
-    assert set(tested) == {"What?", "How", "Who"}
+    texts = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
+    assert set(texts) == {"What?", "How", "Who"}
     several = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
     assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
     everything, half = (regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"], share=share), ())
@@ -87,19 +87,19 @@ def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(co
 
 def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
     "Of `quora` the texts of the test are taken out, however they are written."
-    tested = ["what", "WHY IS IT", "how?"]
-    monkeypatch.setattr(regularization_texts, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
+    texts = ["what", "WHY IS IT", "how?"]
+    monkeypatch.setattr(regularization_texts, "evaluation_pairs", lambda *arguments: SimpleNamespace(all_texts=texts))
     with pytest.raises(ConfigError, match="texts: 1 of quora are in no test, .* two are needed"):
         regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("quora",))
 
 
 def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
-    asked = TextsConfig(corpora=["unseen", "uncoupled"])
-    held = regularization_texts.unlabeled_texts(asked, ("iid", "unseen"), None, WORLD)
+    config = TextsConfig(corpora=["unseen", "uncoupled"])
+    texts = regularization_texts.unlabeled_texts(config, ("iid", "unseen"), None, WORLD)
     world = Catalog(WORLD)
-    drawn = [title.text for name in asked.corpora for title in world.unlabeled(name)]
-    tested = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
-    assert set(held) == set(drawn) - tested and len(held) > 300
+    world_texts = [title.text for name in config.corpora for title in world.unlabeled(name)]
+    test_texts = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
+    assert set(texts) == set(world_texts) - test_texts and len(texts) > 300
     with pytest.raises(ConfigError, match="did you mean 'unseen'"):
         regularization_texts.unlabeled_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
     with pytest.raises(ConfigError, match="corpus of texts 'unseen'"): # where there is no world
@@ -112,7 +112,7 @@ WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=200, broad_pairs=200)
 # duplicates for a ranking loss
 
 # the first and the third duplicate have a negative of their own, the third by its right text
-LABELED = LabeledPairs(
+LABELED_PAIRS = LabeledPairs(
     "made", ["a", "d", "g", "a", "h", "b"], ["b", "e", "h", "f", "k", "a"], np.array([1, 1, 1, 0, 0, 0]))
 
 
@@ -121,15 +121,15 @@ def group_of(text):
 
 
 def test_a_third_column_is_a_known_negative_where_there_is_one_and_never_asks_the_same():
-    (first, second, third), asks, counts = ranking_columns(LABELED, hard=True)
+    (first, second, third), asks, counts = ranking_columns(LABELED_PAIRS, hard=True)
     assert counts == {"duplicates": 3, "with a negative of their own": 2}
     assert list(zip(first, second)) == [("a", "b"), ("d", "e"), ("h", "g")] # the third has changed places
     assert (third[0], third[2]) == ("f", "k") and third[1] in "afhkgb"
     for texts, row in zip(zip(first, third), asks): # numbers are alike where what is asked is
         assert (row[0] == row[1]) == (group_of(texts[0]) == group_of(texts[1]))
-    again, *_ = ranking_columns(LABELED, hard=True)
-    assert again == [first, second, third]
-    columns, asks, counts = ranking_columns(LABELED, hard=False)
+    repetition, *_ = ranking_columns(LABELED_PAIRS, hard=True)
+    assert repetition == [first, second, third]
+    columns, asks, counts = ranking_columns(LABELED_PAIRS, hard=False)
     assert columns == [["a", "d", "g"], ["b", "e", "h"]] and asks.shape == (3, 1) and counts == {"duplicates": 3}
 
 
@@ -139,7 +139,7 @@ def tiny():
         name="tiny", kind="static", world=WORLD, pretrain=PretrainConfig(steps=5, batch_size=16)))
 
 
-def ranked(base, loss="ranking", seed=0, batch_size=8, method=None):
+def rank(base, loss="ranking", seed=0, batch_size=8, method=None):
     "Weights after two epochs on duplicates of planted texts that ask in groups of four, and the rows of each batch."
     left, right = Catalog(WORLD).labeled_pairs().texts()
     columns = [left[:60], right[:60]]
@@ -165,32 +165,33 @@ def ranked(base, loss="ranking", seed=0, batch_size=8, method=None):
 
 @pytest.mark.parametrize("loss, batch_size", [("ranking", 8), ("ranking-hard", 6)])
 def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_them(tiny, loss, batch_size):
-    weights, batches, asks = ranked(tiny, loss, batch_size=batch_size)
+    weights, batches, asks = rank(tiny, loss, batch_size=batch_size)
     assert len(batches) == 2 * (60 // batch_size) and {len(rows) for rows in batches} == {batch_size}
     for rows in batches:
         questions = asks[rows, 0].tolist()
-        others = asks[rows, 1:].ravel().tolist()
-        assert len(set(questions)) == batch_size and not set(questions) & set(others)
+        columns = asks[rows, 1:].ravel().tolist()
+        assert len(set(questions)) == batch_size and not set(questions) & set(columns)
     assert not weights.equal(tiny[0].embedding.weight)
-    same, in_order, _ = ranked(tiny, loss, batch_size=batch_size)
-    assert same.equal(weights) and in_order == batches
-    _, otherwise, _ = ranked(tiny, loss, seed=1, batch_size=batch_size)
+    repetition, in_order, _ = rank(tiny, loss, batch_size=batch_size)
+    assert repetition.equal(weights) and in_order == batches
+    _, otherwise, _ = rank(tiny, loss, seed=1, batch_size=batch_size)
     assert otherwise != batches
 
 
 def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
-    labeled = pair_tokens(tiny, ["a"], ["b"], [1])
+    pair_batch = pair_tokens(tiny, ["a"], ["b"], [1])
     plain = PairMethod(name="x")
     for loss in ("ranking", "ranking-hard"):
         with pytest.raises(ValueError, match="ranking losses what asks the same"):
-            fine_tune(tiny, None, labeled, plain, PairTraining(loss=loss, learning_rate=1, epochs=1, batch_size=2), 0)
+            fine_tune(tiny, None, pair_batch, plain, PairTraining(loss=loss, learning_rate=1, epochs=1, batch_size=2),
+                      0)
     with pytest.raises(ValueError, match="need labels"):
-        ranked(tiny, loss="cosent")
+        rank(tiny, loss="cosent")
 
 
 @pytest.fixture
 def search(monkeypatch):
-    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELED)
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *arguments: LABELED_PAIRS)
     pairs.search_of.cache_clear()
     yield pairs.search_of("made", None, None)
     pairs.search_of.cache_clear()
@@ -198,7 +199,7 @@ def search(monkeypatch):
 
 def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(search):
     assert search.queries == ["a", "d", "g"]
-    assert search.items == sorted(set(LABELED.right))
+    assert search.items == sorted(set(LABELED_PAIRS.right))
     relevant = [{search.items[item] for item in row.nonzero()[0]} for row in search.relevance.toarray()]
     assert relevant == [{"b"}, {"e"}, {"h"}]
     itself = [[search.items[item] for item in row.nonzero()[0]] for row in search.barred.toarray()]
@@ -206,19 +207,19 @@ def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(searc
 
 
 def test_what_can_be_said_of_a_test_without_an_encoder(monkeypatch):
-    trained = LabeledPairs("made", ["red hat"], ["blue hat"], np.array([1], "int8"))
-    tested = LabeledPairs("made", ["red hat", "new shoe"], ["hat red", "old boot"], np.array([1, 0], "int8"))
-    monkeypatch.setattr(pairs, "training_pairs", lambda corpus: trained)
-    monkeypatch.setattr(pairs, "evaluation_pairs", lambda name, corpus, encoder: tested)
-    found = pairs.word_measures.__wrapped__("quora", PairsCorpus(name="quora"))
-    assert found == {"overlap auc05": 1., "seen words": 2 / 6} # red and hat, of six
+    training_pairs = LabeledPairs("made", ["red hat"], ["blue hat"], np.array([1], "int8"))
+    test_side = LabeledPairs("made", ["red hat", "new shoe"], ["hat red", "old boot"], np.array([1, 0], "int8"))
+    monkeypatch.setattr(pairs, "training_pairs", lambda corpus: training_pairs)
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda name, corpus, encoder: test_side)
+    pairs_found = pairs.word_measures.__wrapped__("quora", PairsCorpus(name="quora"))
+    assert pairs_found == {"overlap auc05": 1., "seen words": 2 / 6} # red and hat, of six
 
 
 def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monkeypatch):
     chains = [(f"{i}{a}", f"{i}{b}", int(a == 0)) for i in range(40) for a, b in ((0, 1), (1, 2))]
     left, right, labels = zip(*chains)
     everything = QuestionPairs("made", list(left), list(right), np.array(labels, "int8"))
-    monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **how: everything)
+    monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **options: everything)
     labeled_pairs.training_pairs.cache_clear()
     block = BlockConfig(
         encoders=("e",), corpora=(PairsCorpus(name="quora", share=.5, whole_groups=True),),
@@ -231,26 +232,26 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
         methods=(PairMethod(name="Base", trained=False), PairMethod(name="Finetuned")))
     base, *runs = experiment.runs()
     assert base.corpus is None and [run.seed for run in runs] == [run.corpus.share_seed for run in runs] == [0, 1, 2]
-    drawn = [labeled_pairs.training_pairs(run.corpus) for run in runs]
-    assert len({found.info["fingerprint"] for found in drawn}) == 3
-    for found in drawn:
-        assert len(found.labels) == 40 and found.labels.sum() == 20
-        assert set(Counter(text[:-1] for text in found.left).values()) == {2}
+    samples = [labeled_pairs.training_pairs(run.corpus) for run in runs]
+    assert len({sample.info["fingerprint"] for sample in samples}) == 3
+    for sample in samples:
+        assert len(sample.labels) == 40 and sample.labels.sum() == 20
+        assert set(Counter(text[:-1] for text in sample.left).values()) == {2}
     labeled_pairs.training_pairs.cache_clear()
     with pytest.raises(ValueError, match="redraw"):
         block.model_validate(block.model_dump() | {"corpora": [PairsCorpus(name="quora")]})
 
 
 def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monkeypatch):
-    tested = LabeledPairs("made", ["q"] * 30 + [f"l{i}" for i in range(970)], [f"r{i}" for i in range(1000)],
-                          np.arange(1000) % 2)
-    drawn = []
+    test_side = LabeledPairs("made", ["q"] * 30 + [f"l{i}" for i in range(970)], [f"r{i}" for i in range(1000)],
+                             np.arange(1000) % 2)
+    samples = []
     monkeypatch.setattr(pairs, "vectors",
                         lambda model, texts, encoder: torch.nn.functional.normalize(torch.ones(len(texts), 2)))
-    monkeypatch.setattr(pairs, "evaluate_pairs", lambda *given, **more: drawn.append(given[2])
+    monkeypatch.setattr(pairs, "evaluate_pairs", lambda *arguments, **changes: samples.append(arguments[2])
                         or ({"auc05": 1.}, {"auc05": [1.]}))
     for measure in ((), ("shared texts",)):
         run = SimpleNamespace(encoder=None, measure=measure, data=None, corpus=None, eval_world=None)
-        pairs.TASK.evaluate(None, run, "made", tested, SimpleNamespace(metrics={}, replicates={}, data={}))
-    assert drawn[0] is None
-    assert len(set(drawn[1][:30])) == 1 and len(set(drawn[1])) == 971
+        pairs.TASK.evaluate(None, run, "made", test_side, SimpleNamespace(metrics={}, replicates={}, data={}))
+    assert samples[0] is None
+    assert len(set(samples[1][:30])) == 1 and len(set(samples[1])) == 971

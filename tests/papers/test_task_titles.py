@@ -15,7 +15,7 @@ from made import STATIC, WORLD
 
 NEW = TextsConfig(corpora=["ood"])
 YEARS = TitlesCorpus(name="aan_citations", task="titles", by="year", until=2003)
-PLANTED = TitlesCorpus(name="catalogue", task="titles", world=WORLD)
+PLANTED_TITLES = TitlesCorpus(name="catalogue", task="titles", world=WORLD)
 
 
 @pytest.fixture
@@ -23,15 +23,15 @@ def library(monkeypatch):
     "Forty papers, five a year, and four of no pair, of which one is early and one has the title of a tested paper."
     names = [f"Paper {n}" for n in range(40)]
     pairs = [(n, n - step) for n in range(4, 40) for step in (1, 2)]
-    made = t.make_titles("library", names, names, pairs, years=2000 + np.arange(40) // 5)
+    title_set = t.make_titles("library", names, names, pairs, years=2000 + np.arange(40) // 5)
     texts = ["Early", "New one", "New two", "paper: 39"]
-    made.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
-    monkeypatch.setattr(titles, "load_titles", lambda name, **how: made)
-    for kept in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
-        kept.cache_clear()
-    yield made
-    for kept in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
-        kept.cache_clear()
+    title_set.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
+    monkeypatch.setattr(titles, "load_titles", lambda name, **options: title_set)
+    for function in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
+        function.cache_clear()
+    yield title_set
+    for function in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
+        function.cache_clear()
 
 
 def test_held_are_titles_of_later_years_that_nobody_is_tested_with(library):
@@ -50,58 +50,58 @@ def test_titles_to_hold_are_those_of_the_shifted_kind(library):
 def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
     training = HingeTraining(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64)
     settings = dict(
-        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, corpus=PLANTED, training=training,
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, corpus=PLANTED_TITLES, training=training,
         evaluate=["unseen"], eval_world=WORLD)
-    found = {}
+    metrics = {}
     for texts in (None, {"corpora": ["unseen"]}):
         method = PairMethod(name="x", regularizer="outreg", weight=10, texts=texts)
         run = RunConfig(method=method, **settings)
         record = execute(run)
         assert record["status"] == "finished"
-        found[texts is None] = record
-    assert "held texts" not in found[True]["data"]
-    assert found[False]["data"]["held texts"]["texts"] > 1
+        metrics[texts is None] = record
+    assert "held texts" not in metrics[True]["data"]
+    assert metrics[False]["data"]["held texts"]["texts"] > 1
     np.random.seed(5) # of a stream that nothing of a run may read
-    assert comparable(execute(run)) == comparable(found[False])
-    assert found[True]["metrics"] != found[False]["metrics"]
+    assert comparable(execute(run)) == comparable(metrics[False])
+    assert metrics[True]["metrics"] != metrics[False]["metrics"]
 
 
 def test_a_test_says_how_many_of_its_titles_training_has(library):
     run = RunConfig(
         paper="itvreg", experiment="x", profile="small", encoder=STATIC, eval_corpus=YEARS, evaluate=["iid", "ood"],
         method=PairMethod(name="Base", trained=False), measure=["known texts"])
-    found = execute(run)["metrics"]
+    metrics = execute(run)["metrics"]
     split = titles.title_split(YEARS)
-    trained = {text for side in titles.relevant_pairs(split.train) for text in side}
+    training_titles = {text for side in titles.relevant_pairs(split.train) for text in side}
     for name in run.evaluate:
-        known = [(query in trained) + (item in trained)
-                 for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
-        shares = [found[name][what] for what in ("no known text", "one known text", "two known texts")]
-        assert shares == [known.count(count) / len(known) for count in range(3)]
-    assert found["iid"]["two known texts"] > found["ood"]["two known texts"]
+        counts = [(query in training_titles) + (item in training_titles)
+                  for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
+        shares = [metrics[name][part] for part in ("no known text", "one known text", "two known texts")]
+        assert shares == [counts.count(count) / len(counts) for count in range(3)]
+    assert metrics["iid"]["two known texts"] > metrics["ood"]["two known texts"]
 
 
 def test_items_change_and_queries_stay(library):
     tests = titles.title_tasks("items", YEARS)
     iid = titles.title_split(YEARS).tests["iid"]
-    before, joined, replaced = (tests[f"[{how}]"] for how in ("before", "joined", "replaced"))
+    original, joint, other_items = (tests[f"[{change}]"] for change in ("before", "joined", "replaced"))
     for task in tests.values():
         assert task.queries == iid.queries
         assert sorted(zip(*titles.relevant_pairs(task))) == sorted(zip(*titles.relevant_pairs(iid)))
-    assert {*before.items} <= {*iid.items} and {*joined.items} == {*before.items, *replaced.items}
-    assert len(before.items) == len(replaced.items) and {*replaced.items} - {*iid.items}
-    assert not {*replaced.items} & ({*before.items}
-                                    - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
+    assert {*original.items} <= {*iid.items} and {*joint.items} == {*original.items, *other_items.items}
+    assert len(original.items) == len(other_items.items) and {*other_items.items} - {*iid.items}
+    assert not {*other_items.items} & ({*original.items}
+                                       - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
     with pytest.raises(ConfigError, match="no evaluation set 'item'.*'items'"):
         titles.title_tasks("item", YEARS)
 
 
 def test_a_run_records_each_change_of_items():
     run = RunConfig(
-        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED,
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED_TITLES,
         evaluate=["iid", "items"],
         method=PairMethod(name="Base", trained=False), eval_world=WORLD)
-    found = execute(run)["metrics"]
-    assert {*found["items"]} == {f"p1[{how}]" for how in titles.changed_items(PLANTED)}
-    assert found["items"]["p1[types joined]"] <= min(found["items"][f"p1[{how}]"]
-                                                     for how in ("before", "types replaced"))
+    metrics = execute(run)["metrics"]
+    assert {*metrics["items"]} == {f"p1[{change}]" for change in titles.changed_items(PLANTED_TITLES)}
+    assert metrics["items"]["p1[types joined]"] <= min(metrics["items"][f"p1[{change}]"]
+                                                       for change in ("before", "types replaced"))

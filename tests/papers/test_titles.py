@@ -30,29 +30,29 @@ def put(path, *lines):
     return path
 
 
-def library(n=40, seed=0, **changed):
+def library(n=40, seed=0, **changes):
     "`n` papers of which each cites three earlier ones; five papers a year, four categories."
     rng = np.random.default_rng(seed)
     names = [f"Paper {i}" for i in range(n)]
     pairs = [(i, j) for i in range(4, n) for j in rng.choice(i, 3, replace=False)]
     columns = {"years": 2000 + np.arange(n) // 5, "categories": [f"kind {i % 4}" for i in range(n)]}
-    return t.make_titles("library", names, names, pairs, **(columns | changed))
+    return t.make_titles("library", names, names, pairs, **(columns | changes))
 
 
-def pairs_of(made, matrix):
+def pairs_of(titles, matrix):
     "The titles that a matrix of queries and items pairs."
-    return {(made.queries[q], made.items[i]) for q, i in zip(*matrix.nonzero())}
+    return {(titles.queries[q], titles.items[i]) for q, i in zip(*matrix.nonzero())}
 
 
 def lower(pairs):
     return {(query.lower(), item.lower()) for query, item in pairs}
 
 
-def own_is_the_same_title(made):
+def own_is_the_same_title(titles):
     "Whether `itself` names for each query the item of that title, or -1 where there is none."
     return all(
-        made.items[own] == query if own >= 0 else query not in made.items
-        for query, own in zip(made.queries, made.itself))
+        titles.items[place] == query if place >= 0 else query not in titles.items
+        for query, place in zip(titles.queries, titles.itself))
 
 
 # ---- readers
@@ -72,9 +72,9 @@ LF_FILES = {
 }
 
 
-def lf(folder, **changed):
+def lf(folder, **changes):
     "The files of an LF dataset in `folder`; those given as None are not written."
-    for file, lines in (LF_FILES | changed).items():
+    for file, lines in (LF_FILES | changes).items():
         if lines is not None:
             put(folder / file, *lines)
     return folder
@@ -84,7 +84,7 @@ def record(*targets, uid="A", title="x"):
     return {"uid": uid, "title": title, "target_ind": list(targets)}
 
 
-@pytest.mark.parametrize("file, lines, named", [
+@pytest.mark.parametrize("file, lines, words", [
     ("trn.json.gz", [RECORDS[0], b'{"uid": "B", "title"'], "trn.json.gz:2: "),
     ("trn.json.gz", [RECORDS[0], b'{"uid": "B\xff", "title": "x", "target_ind": [0]}'], "trn.json.gz:2: "),
     ("trn.json.gz", [{"uid": "A", "title": "x"}], "trn.json.gz:1: target_ind"),
@@ -97,8 +97,8 @@ def record(*targets, uid="A", title="x"):
     ("filter_labels_test.txt", ["1 0"], "filter_labels_test.txt:1: row 1, label 0"),
     ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
 ])
-def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, named):
-    with pytest.raises(DataError, match=re.escape(named)):
+def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words):
+    with pytest.raises(DataError, match=re.escape(words)):
         t.read_lf(lf(tmp_path, **{file: lines}))
 
 
@@ -125,9 +125,9 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
     papers = put(tmp_path / "m.txt", *THREE_PAPERS)
     citations = put(
         tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "P01-1 , P01-1", "X12-1 , P01-1")
-    made = t.read_aan(papers, citations)
-    assert made.queries == ["ZETA"] and made.years.tolist() == [2001] and made.items == ["naïve"]
-    assert made.counts["queries merged"] == 1
+    titles = t.read_aan(papers, citations)
+    assert titles.queries == ["ZETA"] and titles.years.tolist() == [2001] and titles.items == ["naïve"]
+    assert titles.counts["queries merged"] == 1
     put(tmp_path / "c.txt", "X1 , P00-1")
     with pytest.raises(DataError, match="aan_citations"):
         t.read_aan(papers, tmp_path / "c.txt")
@@ -135,8 +135,8 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
 
 def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
     papers = put(tmp_path / "m.txt", *THREE_PAPERS, "id = {E09-1}", "title = {Alone}", "year = {2009}", "")
-    made = t.read_aan(papers, put(tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"))
-    assert made.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
+    titles = t.read_aan(papers, put(tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"))
+    assert titles.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
 
     shelf = library()
     assert s.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
@@ -151,22 +151,22 @@ def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
 HELD_OUT = ["kind 1", "kind 3"]
 
 
-def check_rows(split, made, shifted):
+def check_rows(split, titles, is_shifted):
     "The parts share no query, lose none, and the shifted queries are the ood ones."
     train, iid, ood = (set(split.rows[part]) for part in ("train", "iid", "ood"))
     assert not train & iid and not ood & (train | iid)
     parts = [len(split.rows[part]) for part in ("train", "iid", "ood")]
-    assert sum(parts) + split.counts["queries not drawn"] == len(made.queries)
-    assert (np.flatnonzero(shifted) == split.rows["ood"]).all() and not shifted[split.rows["train"]].any()
+    assert sum(parts) + split.counts["queries not drawn"] == len(titles.queries)
+    assert (np.flatnonzero(is_shifted) == split.rows["ood"]).all() and not is_shifted[split.rows["train"]].any()
 
 
-def check_test(task, made, queries, times):
+def check_test(task, titles, queries, times):
     "A test set agrees with the titles it was split from, and with how often training saw each item."
     assert [times.get(item, 0) for item in task.items] == task.frequency.tolist()
     assert task.info["new items"] == (task.frequency == 0).sum()
     hits = [task.items[i] for i in task.relevance.nonzero()[1]]
     assert task.info["pairs that point to new items"] == sum(times.get(item, 0) == 0 for item in hits)
-    of_these = {(query, item) for query, item in pairs_of(made, made.relevance) if query in queries}
+    of_these = {(query, item) for query, item in pairs_of(titles, titles.relevance) if query in queries}
     assert pairs_of(task, task.relevance) == of_these, "no relevant item is lost"
     assert own_is_the_same_title(task)
     with_own = np.flatnonzero(task.itself >= 0)
@@ -177,14 +177,14 @@ def check_test(task, made, queries, times):
 @given(
     st.integers(2001, 2006), st.floats(.1, .9), st.floats(.05, 1), st.floats(.05, 1), st.integers(0, 5), st.booleans())
 def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, other_share, seed, by_year):
-    made = library()
-    how = {"by": "year", "until": until} if by_year else {"by": "category", "held_out": HELD_OUT}
-    shifted = made.years > until if by_year else np.isin(made.categories, HELD_OUT)
+    titles = library()
+    options = {"by": "year", "until": until} if by_year else {"by": "category", "held_out": HELD_OUT}
+    is_shifted = titles.years > until if by_year else np.isin(titles.categories, HELD_OUT)
     small, large = (
-        s.split_titles(made, **how, test_share=test_share, share=share, share_seed=seed)
+        s.split_titles(titles, **options, test_share=test_share, share=share, share_seed=seed)
         for share in sorted((one_share, other_share)))
 
-    check_rows(large, made, shifted)
+    check_rows(large, titles, is_shifted)
     assert set(small.rows["train"]) <= set(large.rows["train"])
     for part in ("iid", "ood"):
         assert (small.rows[part] == large.rows[part]).all(), "a share moves training alone"
@@ -192,13 +192,13 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
     assert large.train.relevance.getnnz(0).all() and large.train.relevance.getnnz(1).all()
     times = dict(zip(large.train.items, large.train.relevance.getnnz(0).tolist()))
     for name, task in large.tests.items():
-        check_test(task, made, {made.queries[row] for row in large.rows[name]}, times)
-    assert len(large.tests["ood"].items) == len(made.items)
+        check_test(task, titles, {titles.queries[row] for row in large.rows[name]}, times)
+    assert len(large.tests["ood"].items) == len(titles.items)
     if not by_year:
-        assert large.tests["iid"].items == made.items
+        assert large.tests["iid"].items == titles.items
 
 
-@pytest.mark.parametrize("how, words", [
+@pytest.mark.parametrize("options, words", [
     ({}, "until"),
     ({"until": 1999}, "no training query"),
     ({"until": 2007}, "no ood query"),
@@ -213,9 +213,9 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
     ({"until": 2004, "test_share": .999}, "no training query"),
     ({"until": 2004, "test_share": None}, "test_share"),
 ])
-def test_wrong_splits_are_refused(how, words):
+def test_wrong_splits_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        s.split_titles(library(), **how)
+        s.split_titles(library(), **options)
     with pytest.raises(ValueError, match="by='year'"):
         s.split_titles(library(years=None), until=2004)
 
@@ -224,14 +224,14 @@ def test_the_published_test_set_is_the_iid_one():
     marks = np.arange(40) % 5 == 0
     split = s.split_titles(library(published=marks), until=2005, test_share=None)
     assert set(split.tests["iid"].queries) == {f"Paper {i}" for i in range(4, 30) if marks[i]}
-    then = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
-    assert (set(split.tests["iid"].items) == then
-            and "Paper 39" not in then), "candidates are those of the training years"
+    until_2005 = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
+    assert (set(split.tests["iid"].items) == until_2005
+            and "Paper 39" not in until_2005), "candidates are those of the training years"
 
 
 def test_excluded_pairs_follow_into_every_part():
-    made = library(excluded=[(i, 0) for i in range(5, 40)])
-    split = s.split_titles(made, until=2005)
+    titles = library(excluded=[(i, 0) for i in range(5, 40)])
+    split = s.split_titles(titles, until=2005)
     for part in (split.train, *split.tests.values()):
         assert part.excluded.shape == part.relevance.shape
         assert part.relevance.multiply(part.excluded).nnz == 0
@@ -245,25 +245,25 @@ def matrix(*rows):
     return csr_matrix(np.array(rows, bool))
 
 
-def task(**changed):
-    given = {
+def task(**changes):
+    arguments = {
         "name": "hand", "queries": ["a", "b"], "items": ["x", "b"], "relevance": matrix([1, 1], [1, 0]),
         "itself": np.array([-1, 1]), "categories": None, "frequency": np.array([2, 0])}
-    return t.TitleTask(**(given | changed))
+    return t.TitleTask(**(arguments | changes))
 
 
 WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0, 0, 1])), shape=(2, 2))
 
 
-@pytest.mark.parametrize("changed, query", [
+@pytest.mark.parametrize("changes, query", [
     ({"excluded": matrix([0, 0], [1, 0])}, "query 1"),
     ({"relevance": matrix([0, 0], [1, 0])}, "query 0"),
     ({"relevance": WITH_A_STORED_FALSE}, "query 1"),
     ({"itself": np.array([0, 1])}, "query 0"),
 ])
-def test_tasks_that_cannot_be_scored_are_refused(changed, query):
+def test_tasks_that_cannot_be_scored_are_refused(changes, query):
     with pytest.raises(ValueError, match=f"hand: {query}"):
-        task(**changed)
+        task(**changes)
 
 
 # ---- growing test sets
@@ -271,9 +271,9 @@ def test_tasks_that_cannot_be_scored_are_refused(changed, query):
 
 def test_collections_are_joined_in_time():
     early, late = [library(n, years=np.full(n, year), categories=None) for n, year in ((20, 2013), (40, 2014))]
-    both = s.join_titles(early, late, "both")
-    assert set(both.queries) == set(late.queries)
-    old = {(both.queries[q], both.items[i]) for q, i in zip(*both.relevance[both.years == 2013].nonzero())}
+    joint = s.join_titles(early, late, "both")
+    assert set(joint.queries) == set(late.queries)
+    old = {(joint.queries[q], joint.items[i]) for q, i in zip(*joint.relevance[joint.years == 2013].nonzero())}
     assert old == pairs_of(early, early.relevance), "what the later one says of known queries is left out"
     with pytest.raises(ValueError, match="library begins in 2013"):
         s.join_titles(late, early, "backwards")

@@ -27,13 +27,13 @@ from debias_nb.runs.records import Store, latest
 from debias_nb.runs.training import BestEpoch, fine_tune, make_loss
 from made import STATIC, WORDS, bert, experiment, load, table
 
-FINETUNED = PairMethod(name="Finetuned")
+PLAIN_METHOD = PairMethod(name="Finetuned")
 ITVREG = PairMethod(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.5)
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    runner.quiet()
+    runner.quiet_libraries()
     with single_thread():
         yield
 
@@ -58,7 +58,7 @@ def pairs():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     return {"bert": bert(folder), "table": table(folder)}
 
@@ -89,11 +89,11 @@ def batches_of_rows(monkeypatch):
     batches = []
     collate = PairCollator.__call__
 
-    def recorded(self, features):
+    def record(self, features):
         batches.append([feature["row"] for feature in features])
         return collate(self, features)
 
-    monkeypatch.setattr(PairCollator, "__call__", recorded)
+    monkeypatch.setattr(PairCollator, "__call__", record)
     return batches
 
 
@@ -104,7 +104,7 @@ def test_the_trainer_does_what_a_plain_loop_does(static, pairs, batches_of_rows)
     settings = PairTraining(learning_rate=2e-2, epochs=2, batch_size=96)
     model = copy.deepcopy(static)
     data = pair_tokens(static, pairs.left, pairs.right, pairs.labels)
-    loss = fine_tune(model, None, data, FINETUNED, settings, seed=3)
+    loss = fine_tune(model, None, data, PLAIN_METHOD, settings, seed=3)
     batches = batches_of_rows
     n = len(pairs.labels)
     per_epoch = math.ceil(n / 96)
@@ -169,7 +169,7 @@ def test_an_epoch_of_items_has_each_once_with_a_query_that_is_drawn(static):
         assert sorted(tokens.item[rows]) == [0, 1, 2, 3]
         queries |= {*tokens.query[rows].tolist()}
     assert queries == set(range(6))
-    course = fine_tune(static, copy.deepcopy(static), tokens, FINETUNED, training, 0)
+    course = fine_tune(static, copy.deepcopy(static), tokens, PLAIN_METHOD, training, 0)
     assert len(course.history) == 4
 
 
@@ -188,36 +188,36 @@ def test_the_first_of_the_best_epochs_is_kept(static):
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
-def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
+def test_training_draws_the_same_whatever_the_batches(folders, name, monkeypatch):
     "Row 5 of epoch 1 gets one intervention, in batches of 4 or 7, and when the base encoder is prepared."
-    drawn = {}
+    places_of = {}
 
-    def recorded(tokens, share, seed, epoch, rows=None):
-        chosen, weight = choose(tokens, share, seed, epoch, rows)
-        for row, positions in zip(rows, chosen):
+    def record(tokens, share, seed, epoch, rows=None):
+        choices, weight = choose(tokens, share, seed, epoch, rows)
+        for row, positions in zip(rows, choices):
             places = positions.nonzero().flatten().tolist()
-            assert drawn.setdefault((epoch, int(row)), places) == places
-        return chosen, weight
+            assert places_of.setdefault((epoch, int(row)), places) == places
+        return choices, weight
 
     for module in (course, steps): # of the whole training set, and of a batch
-        monkeypatch.setattr(module, "choose", recorded)
-    base = load(made[name])
+        monkeypatch.setattr(module, "choose", record)
+    base = load(folders[name])
     for size in (4, 7):
         tune(copy.deepcopy(base), base, few(), ITVREG, seed=1, epochs=2, batch_size=size)
-    assert sorted(drawn) == [(epoch, row) for epoch in (0, 1) for row in range(24)]
-    assert sum(drawn[0, r] != drawn[1, r] for r in range(24)) > 12, "and another one in the next epoch"
+    assert sorted(places_of) == [(epoch, row) for epoch in (0, 1) for row in range(24)]
+    assert sum(places_of[0, r] != places_of[1, r] for r in range(24)) > 12, "and another one in the next epoch"
 
 
 # gradients
 
 
-@pytest.mark.parametrize("detached, same", [("neither", True), ("x", False), ("x'", False)])
-def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
+@pytest.mark.parametrize("is_detached, is_same", [("neither", True), ("x", False), ("x'", False)])
+def test_the_loss_has_the_gradient_of_the_formula(folders, is_detached, is_same):
     """Two least-squares terms, differentiated through f(X), f(Z) and f(X').
 
     Cutting off either side of ITVReg gives something else.
     """
-    model = load(made["table"])
+    model = load(folders["table"])
     base = copy.deepcopy(model)
     shape = base[0].embedding.weight.shape
     base[0].embedding.weight.data += torch.randn(shape, generator=torch.Generator().manual_seed(1))
@@ -228,7 +228,7 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     method = PairMethod(name="ITVReg", regularizer="itvreg", weight=3., mask_share=.5)
     loss = make_loss(method, model, FrozenBase(base), Course(5))
     sum(loss([column(x), column(z)], y).values()).backward()
-    chosen, _ = choose(x, .5, 5, 0, np.arange(24))
+    choices, _ = choose(x, .5, 5, 0, np.arange(24))
 
     def unit(W, mask, ids):
         v = (F.embedding(ids, W) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
@@ -236,17 +236,17 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
 
     def three(W):
         "f(X), f(Z) and f(X')."
-        return unit(W, x.mask, x.ids), unit(W, z.mask, z.ids), unit(W, x.mask & ~chosen, x.ids)
+        return unit(W, x.mask, x.ids), unit(W, z.mask, z.ids), unit(W, x.mask & ~choices, x.ids)
 
     W = model[0].embedding.weight.detach().clone().requires_grad_()
     fx, fz, fe = three(W)
     gx, _, ge = three(base[0].embedding.weight.detach())
-    left_side = fx.detach() if detached == "x" else fx
-    right_side = fe.detach() if detached == "x'" else fe
+    left_side = fx.detach() if is_detached == "x" else fx
+    right_side = fe.detach() if is_detached == "x'" else fe
     erm = (((fx * fz).sum(1) - y) ** 2).mean()
     regularizer = (((left_side * right_side).sum(1) - (gx * ge).sum(1)) ** 2).mean()
     (erm + 3 * regularizer).backward()
-    assert torch.allclose(model[0].embedding.weight.grad, W.grad, atol=1e-6) == same
+    assert torch.allclose(model[0].embedding.weight.grad, W.grad, atol=1e-6) == is_same
     assert base[0].embedding.weight.grad is None
 
 
@@ -255,23 +255,23 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
 
 def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path, monkeypatch):
     store = Store(tmp_path)
-    before = encoder_fingerprint(base_encoder(STATIC)[0])
+    fingerprint = encoder_fingerprint(base_encoder(STATIC)[0])
     bad = experiment(["OutReg"], [0], learning_rate=1e38).runs()[0]
     good = experiment(["Finetuned"], [1]).runs()[0]
     out = runner.run_all([bad, good], store, workers=1, progress=False)
     assert list(out.records) == [good.id] == out.trained, "the others go on"
-    assert encoder_fingerprint(base_encoder(STATIC)[0]) == before == base_encoder(STATIC)[
+    assert encoder_fingerprint(base_encoder(STATIC)[0]) == fingerprint == base_encoder(STATIC)[
         1], "runs of a process share it"
     assert out.failed == {bad.id: "step 1: the loss is nan"}
-    failed = latest(store.all())[bad.id]
-    assert failed["status"] == "failed"
-    assert failed["step"] == 1
-    assert failed["error"] == "the loss is nan"
-    assert failed["metrics"] == {}
-    assert failed["config"]["seed"] == 0
-    again = runner.run_all([bad, good], store, workers=1, progress=False)
-    assert again.trained == []
-    assert list(again.failed) == [bad.id], "a failure is no record to load"
+    failure = latest(store.all())[bad.id]
+    assert failure["status"] == "failed"
+    assert failure["step"] == 1
+    assert failure["error"] == "the loss is nan"
+    assert failure["metrics"] == {}
+    assert failure["config"]["seed"] == 0
+    repetition = runner.run_all([bad, good], store, workers=1, progress=False)
+    assert repetition.trained == []
+    assert list(repetition.failed) == [bad.id], "a failure is no record to load"
     assert (sorted(record["status"] for record in store.all())
             == ["failed", "finished"]), "the new failure is in the old one's place"
     assert store.find(bad) is None

@@ -20,7 +20,7 @@ from cells import a_run
 ROWS = ("a", "b", "c")
 
 
-def record(id, value, seed=0, world=None, cpu="one", dirty=False, trained=True):
+def record(id, value, seed=0, world=None, cpu="one", dirty=False, is_trained=True):
     "A record of one metric on 50 resamples."
     resamples = value + np.random.default_rng(seed).normal(0, .001, 50)
     return dict(
@@ -28,30 +28,30 @@ def record(id, value, seed=0, world=None, cpu="one", dirty=False, trained=True):
         environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}},
         metrics={"test": {"p1": value}},
         replicates={"test": {"p1": list(resamples)}},
-        run=a_run(trained=trained, seed=seed, world=world),
+        run=a_run(is_trained=is_trained, seed=seed, world=world),
     )
 
 
-def cell_of(method, column, level, ids, profile="small", **more):
+def cell_of(method, column, level, ids, profile="small", **changes):
     "A cell of table3 that is measured by records."
     return Cell(
         paper="itvreg", table="table3", profile=profile, encoder="encoder", method=method, column=column, shift="ood",
-        corpus="corpus", evaluate="test", metric="p1", value=level, status="measured", records=ids, **more,
+        corpus="corpus", evaluate="test", metric="p1", value=level, status="measured", records=ids, **changes,
     )
 
 
-def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.002, rng=None, **how):
+def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.002, rng=None, **options):
     "A table with a cell a method and column: `levels` are its means."
     rng = rng or np.random.default_rng(0)
     cells = []
-    found = {}
+    records = {}
     for column in columns:
         for method, level in levels.items():
             ids = [f"{method}-{column}-{seed}" for seed in range(seeds)]
             for seed, id in enumerate(ids):
-                found[id] = record(id, level + rng.normal(0, spread), seed, **how)
+                records[id] = record(id, level + rng.normal(0, spread), seed, **options)
             cells.append(cell_of(method, column, level, ids, profile, role="weak"))
-    return Evidence(cells, found)
+    return Evidence(cells, records)
 
 
 def words(evidence, *lines):
@@ -99,13 +99,13 @@ def test_a_name_that_no_cell_has_is_refused(line, message):
 
 
 def test_what_cannot_be_asked_is_refused():
-    for methods, more, word in (
+    for methods, settings, word in (
         ("ab", dict(delta=0), "delta"), ("a", {}, "two methods"), ("abc", dict(than={"column": "far"}), "than"),
         ("abc", dict(minus={"column": "far"}), "minus"), ("ab", dict(minus={"column": "far"}), "names"),
         ("aa", dict(than={"column": "far"}), "names"),
     ):
         with pytest.raises(ValueError, match=word):
-            above("table3", *methods, **more)
+            above("table3", *methods, **settings)
     book = Ledger("itvreg", evidence({"a": .6, "b": .5}))
     book.claim("A1", ours=above("table3", "a", "b"))
     with pytest.raises(ValueError, match="A1"):
@@ -114,20 +114,20 @@ def test_what_cannot_be_asked_is_refused():
         book.erratum(1, "mistake")
 
 
-@pytest.mark.parametrize("change, why", [
+@pytest.mark.parametrize("change, reason", [
     (dict(cpu="another"), "0 common replicates, 5 left out: made on unlike processors"),
     (dict(dirty=True), "uncommitted changes"),
     (dict(seeds=1), "1 common replicates"),
 ])
-def test_pairs_that_are_refused(change, why):
+def test_pairs_that_are_refused(change, reason):
     "One method's runs are of another make."
     ours = evidence({"a": .6})
     theirs = evidence({"b": .5}, **change)
-    both = Evidence(ours.cells("table3") + theirs.cells("table3"), ours.records_by_id | theirs.records_by_id)
-    found = add_claim_verdicts(both.compare(above("table3", "a", "b")))
-    assert set(found.verdict) == {"not compared"}
-    assert found.why.str.contains(why).all()
-    assert found.difference.isna().all()
+    joint = Evidence(ours.cells("table3") + theirs.cells("table3"), ours.records_by_id | theirs.records_by_id)
+    comparisons = add_claim_verdicts(joint.compare(above("table3", "a", "b")))
+    assert set(comparisons.verdict) == {"not compared"}
+    assert comparisons.why.str.contains(reason).all()
+    assert comparisons.difference.isna().all()
     assert overall(["not compared", "not run"]) == "not run"
 
 
@@ -143,54 +143,54 @@ def test_a_cell_that_is_not_complete_says_why():
         if cell.method == "b":
             cell.status = "partial"
             cell.why = "3 of 5 runs are there"
-    found = e.compare(above("table3", "a", "b"))
-    assert set(zip(found.verdict, found.why)) == {("not run", "3 of 5 runs are there")}
+    comparisons = e.compare(above("table3", "a", "b"))
+    assert set(zip(comparisons.verdict, comparisons.why)) == {("not run", "3 of 5 runs are there")}
 
 
-def curves(own, far, seeds=5, spread=.0005):
+def curves(gains, losses, seeds=5, spread=.0005):
     "Cells of methods as curves: `own` and `far` have points above Base, for half of the tuned weights and for all."
     rng = np.random.default_rng(0)
     cells = []
-    found = {}
-    for column, levels in (("own", own), ("far", far)):
-        found[f"Base-{column}"] = record(f"Base-{column}", .5, trained=False)
+    records = {}
+    for column, levels in (("own", gains), ("far", losses)):
+        records[f"Base-{column}"] = record(f"Base-{column}", .5, is_trained=False)
         cells.append(cell_of("Base", column, .5, [f"Base-{column}"]))
         for method, points in levels.items():
             for name, strength, points_above in zip((f"{method} 0.5", method), (.5, 1.), points):
                 ids = [f"{name}-{column}-{seed}" for seed in range(seeds)]
                 for seed, id in enumerate(ids):
-                    found[id] = record(id, .5 + points_above / 100 + rng.normal(0, spread), seed)
+                    records[id] = record(id, .5 + points_above / 100 + rng.normal(0, spread), seed)
                 cells.append(cell_of(name, column, .5, ids, family=method, strength=strength))
-    return Evidence(cells, found)
+    return Evidence(cells, records)
 
 
 def test_at_equal_gain_curves_are_compared_where_both_have_it():
     """The largest gain of `a` is 10 and of `b` 20, so that both are read at 9:
 
     `a` loses 1.8 there, and `b` 4.5 on its way to 5."""
-    e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
-    one, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
-    assert one.verdict == "better" and one.difference == pytest.approx(4.5 - 1.8, abs=.2)
-    assert one.replicates == 5 and one.seeds_alone
-    assert re.fullmatch(r"a − b, at a gain of [89]\.\d", one.comparison)
+    e = curves(gains={"a": (5, 10), "b": (10, 20)}, losses={"a": (-1, -2), "b": (-5, -20)})
+    comparison, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
+    assert comparison.verdict == "better" and comparison.difference == pytest.approx(4.5 - 1.8, abs=.2)
+    assert comparison.replicates == 5 and comparison.seeds_alone
+    assert re.fullmatch(r"a − b, at a gain of [89]\.\d", comparison.comparison)
     at_the_end = e.compare(above("table3", "a", "b", column="far"))
     assert at_the_end.difference.item() == pytest.approx(18, abs=.2), "not at equal gain"
     assert above("table3", "a", "b", gain="own")[0].text() == "`a` above `b`, at equal gain in own"
 
 
 def test_below_a_point_there_is_no_gain_to_compare_at():
-    e = curves(own={"a": (.5, 1), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
-    one, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
-    assert (one.verdict, one.why) == ("not compared", "no gain to compare at: +0.9 points")
+    e = curves(gains={"a": (.5, 1), "b": (10, 20)}, losses={"a": (-1, -2), "b": (-5, -20)})
+    comparison, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
+    assert (comparison.verdict, comparison.why) == ("not compared", "no gain to compare at: +0.9 points")
 
 
 def test_a_gain_of_no_column_or_above_no_base_is_refused():
-    e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
+    e = curves(gains={"a": (5, 10), "b": (10, 20)}, losses={"a": (-1, -2), "b": (-5, -20)})
     with pytest.raises(ValueError, match="no column in table3 called 'owm'; did you mean 'own'"):
         e.compare(above("table3", "a", "b", column="far", gain="owm"))
-    without = Evidence([cell for cell in e.cells("table3") if cell.method != "Base"], e.records_by_id)
+    no_base = Evidence([cell for cell in e.cells("table3") if cell.method != "Base"], e.records_by_id)
     with pytest.raises(ValueError, match="no method in table3 called 'Base'"):
-        without.compare(above("table3", "a", "b", column="far", gain="own"))
+        no_base.compare(above("table3", "a", "b", column="far", gain="own"))
 
 
 def test_equal_methods_are_seldom_told_apart():
@@ -199,34 +199,36 @@ def test_equal_methods_are_seldom_told_apart():
     wrong = 0
     for _ in range(100):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
-        found = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b", "c"))))
-        wrong += overall(found.verdict) not in ("within the margin", "cannot tell")
+        comparisons = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b", "c"))))
+        wrong += overall(comparisons.verdict) not in ("within the margin", "cannot tell")
     assert wrong <= 5
 
 
 def of_size(difference, error, primary=True, items_error=.1):
     "A comparison of ten seeds."
-    found = Paired(
+    estimate = Paired(
         difference, math.nan, math.nan, 10, math.nan, "by hand", error=error, freedom=9., items_error=items_error)
-    return dict(profile="small", primary=primary, margin=0., delta=1., paired=found, p=threshold_p(found))
+    return dict(profile="small", primary=primary, margin=0., delta=1., paired=estimate, p=threshold_p(estimate))
 
 
-def judged(*comparisons):
+def judge_together(*comparisons):
     "Comparisons of one claim."
     return list(add_claim_verdicts(pd.DataFrame(comparisons)).itertuples())
 
 
 def test_comparisons_of_a_claim_are_corrected_together():
     clear, weak, level = of_size(5., .5), of_size(1.2, .5), of_size(.1, .2)
-    together, alone = judged(clear, weak, level), judged(weak)
-    assert [one.verdict for one in together] == ["better", "cannot tell", "within the margin"]
-    assert alone[0].verdict == "better", "alone, nothing is corrected"
-    assert together[1].detectable > alone[0].detectable, "what is corrected sees less"
-    assert judged(level, of_size(1.2, .5, False))[1].verdict == "better", "a secondary one is a family of its own"
-    reasons = [judged(of_size(1.2, .7, items_error=items))[0].why for items in (.1, .7, math.nan)]
-    assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
+    jointly, single = judge_together(clear, weak, level), judge_together(weak)
+    assert [comparison.verdict for comparison in jointly] == ["better", "cannot tell", "within the margin"]
+    assert single[0].verdict == "better", "alone, nothing is corrected"
+    assert jointly[1].detectable > single[0].detectable, "what is corrected sees less"
+    assert judge_together(level,
+                          of_size(1.2, .5, False))[1].verdict == "better", "a secondary one is a family of its own"
+    reasons = [judge_together(of_size(1.2, .7, items_error=items))[0].why for items in (.1, .7, math.nan)]
+    assert [reason.partition(";")[0][:14] for reason in reasons] == ["too few replic", "too few test i",
+                                                                     "too few replic"]
     hidden = of_size(.9, 1., items_error=.4)
-    assert ([judged(*[hidden] * n)[0].why[:14] for n in (1, 9)]
+    assert ([judge_together(*[hidden] * n)[0].why[:14] for n in (1, 9)]
             == ["too few replic", "too few test i"]), "corrected likewise"
 
 
@@ -235,10 +237,10 @@ def test_the_value_at_a_gain():
     assert [at_gain(gains, values, gain) for gain in (2, 5, 6, 7)] == [-1, -2.5, -3, -3]
 
 
-def claim_of(levels, *lines, **how):
+def claim_of(levels, *lines, **options):
     "A claim with these lines, over made-up records."
-    judged = add_claim_verdicts(evidence(levels, **how).compare(lines))
-    return Claim("A1", "", [], as_claimed(judged), {}, "A statement.")
+    comparisons = add_claim_verdicts(evidence(levels, **options).compare(lines))
+    return Claim("A1", "", [], as_claimed(comparisons), {}, "A statement.")
 
 
 LOSS = above("table3", "Base", "Finetuned") # what a claim asks that says: fine-tuning falls below the base encoder
@@ -252,11 +254,11 @@ def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answe
     claim = claim_of({"Base": .5, "Finetuned": tuned}, *LOSS, seeds=10, spread=.0005)
     assert claim.answer("small") == answer
     assert re.fullmatch(outcome, claim.summary("small"))
-    said = "for" if answer == "Yes" else "against"
-    (_, _, _, bold), (_, asked, _, told) = claim.rows(["small"])
+    side = "for" if answer == "Yes" else "against"
+    (_, _, _, bold), (_, question, _, answer_text) = claim.rows(["small"])
     assert bold == f"**{answer}**"
-    assert asked.endswith("`Finetuned` below `Base`")
-    assert told.startswith(f"2 {said}: {'+' if tuned > .5 else '−'}")
+    assert question.endswith("`Finetuned` below `Base`")
+    assert answer_text.startswith(f"2 {side}: {'+' if tuned > .5 else '−'}")
     assert above("table3", "Base", "Finetuned", margin=.5)[0].text("below") == "`Finetuned` at most 0.5 above `Base`"
     assert above("table3", "Base", "Finetuned", margin=-2)[0].text("below") == "`Finetuned` more than 2 below `Base`"
 
@@ -272,13 +274,13 @@ def test_the_reverse_of_a_size_is_another_size(tuned, margin, answer):
     assert claim.answer("small") == answer and claim.word("small") == ("Yes" if answer == "Yes" else "No, the reverse")
 
 
-@pytest.mark.parametrize("first, again, answer", [
+@pytest.mark.parametrize("first, second, answer", [
     (.55, .55, "Yes"), (.55, .45, "Yes (the 10 seeds that did not repeat)"), (.45, .55, "No, the reverse"),
 ])
-def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, again, answer):
+def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, second, answer):
     claim, repetition = (
         claim_of({"Base": .5, "Finetuned": level}, *above("table3", "Finetuned", "Base"), seeds=10, spread=.0005)
-        for level in (first, again))
+        for level in (first, second))
     claim.repetition = repetition
     assert claim.answer("small") == answer and claim.answer("planted") == "Not run"
     repetition.comparisons["verdict"] = "not run"
@@ -290,21 +292,22 @@ def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, again, answer):
     (.012, ["holds", "the reverse holds"], "It depends"),
 ])
 def test_it_does_not_depend_where_all_lies_within_a_point(distance, words, answer):
-    cells, found = [], {}
+    cells, records = [], {}
     for column, level in {"near": .5 + distance, "far": .5 - distance}.items():
-        own = evidence({"ITVReg": level, "Finetuned": .5}, columns=(column,), seeds=10, spread=.0005)
-        cells += own.cells("table3")
-        found |= own.records_by_id
-    comparisons = as_claimed(add_claim_verdicts(Evidence(cells, found).compare(above("table3", "ITVReg", "Finetuned"))))
+        part = evidence({"ITVReg": level, "Finetuned": .5}, columns=(column,), seeds=10, spread=.0005)
+        cells += part.cells("table3")
+        records |= part.records_by_id
+    comparisons = as_claimed(add_claim_verdicts(Evidence(cells,
+                                                         records).compare(above("table3", "ITVReg", "Finetuned"))))
     assert (comparisons.p < .05).all() and sorted(comparisons.verdict) == words
     assert Claim("A1", "", [], comparisons, {}).answer("small") == answer
 
 
 def test_a_claim_with_an_allowance_holds_where_it_is_kept_however_near():
     "At most one point below is kept by what lies half a point below, though that is within a point of the allowance."
-    kept = evidence({"a": .495, "b": .5}, seeds=10, spread=.0005)
-    assert words(kept, *above("table3", "a", "b", margin=1)) == ["better", "better"]
-    assert words(kept, *above("table3", "a", "b")) == ["within the margin"] * 2, "without the allowance"
+    within = evidence({"a": .495, "b": .5}, seeds=10, spread=.0005)
+    assert words(within, *above("table3", "a", "b", margin=1)) == ["better", "better"]
+    assert words(within, *above("table3", "a", "b")) == ["within the margin"] * 2, "without the allowance"
 
 
 @pytest.mark.parametrize("pairs, name", [
@@ -333,10 +336,10 @@ def test_another_metric_has_another_name():
     for record in e.records_by_id.values():
         record["metrics"]["test"]["ap"] = record["metrics"]["test"]["p1"]
         record["replicates"]["test"]["ap"] = record["replicates"]["test"]["p1"]
-    found = as_claimed(add_claim_verdicts(
+    comparisons = as_claimed(add_claim_verdicts(
         e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
-    assert found.comparison.unique().tolist() == ["a − b", "ap: a − b"]
-    assert describe_differences(found).startswith("a − b: +")
+    assert comparisons.comparison.unique().tolist() == ["a − b", "ap: a − b"]
+    assert describe_differences(comparisons).startswith("a − b: +")
 
 
 KEY = ["paper", "table", "encoder", "column", "comparison"]
@@ -347,12 +350,13 @@ def test_claims_and_advice_say_one_thing_of_one_comparison():
     reports = project_root() / "reports" # whose tables are those of now: `make check`
     claims = pd.read_csv(reports / "claims.csv")
     advice = pd.read_csv(reports / "advice.csv")
-    both = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY,
-                                               suffixes=("", " advised"))
-    assert len(both) > 150 and (both.direction == "below").sum() > 20
-    assert np.allclose(both.difference, both["difference advised"], atol=.00051)
-    made = claims[claims.difference.notna()]
-    allowed = made.margin.where(made.direction == "below", -made.margin)
-    beyond = np.sign(made.difference - allowed) * np.where(made.direction == "below", -1, 1)
-    assert (beyond[made.verdict == "holds"] == 1).all() and (beyond[made.verdict == "the reverse holds"] == -1).all()
+    joint = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY,
+                                                suffixes=("", " advised"))
+    assert len(joint) > 150 and (joint.direction == "below").sum() > 20
+    assert np.allclose(joint.difference, joint["difference advised"], atol=.00051)
+    comparisons = claims[claims.difference.notna()]
+    margin = comparisons.margin.where(comparisons.direction == "below", -comparisons.margin)
+    sign = np.sign(comparisons.difference - margin) * np.where(comparisons.direction == "below", -1, 1)
+    assert (sign[comparisons.verdict == "holds"] == 1).all()
+    assert (sign[comparisons.verdict == "the reverse holds"] == -1).all()
     assert not set(claims.verdict) & {"better", "worse"}

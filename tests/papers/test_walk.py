@@ -15,7 +15,7 @@ WALK = [ # modules whose functions call each other, until the last calls a term
     "losses/regularized.py", "losses/batches.py"]
 
 
-class Arrived(Exception):
+class Arrival(Exception):
     "The gradient of a term has been seen."
 
 
@@ -34,22 +34,22 @@ def modules_above(frame):
 @pytest.mark.slow
 def test_from_the_command_six_modules_lead_to_a_term(monkeypatch, tmp_path):
     term = OutReg.term
-    seen = {}
+    values = {}
 
-    def arrived(gradient):
-        seen["gradient"] = float(gradient)
-        raise Arrived
+    def keep_gradient(gradient):
+        values["gradient"] = float(gradient)
+        raise Arrival
 
-    def noted(self, text):
-        seen.update(walk=modules_above(sys._getframe()), weight=self.weight)
+    def record(self, text):
+        values.update(walk=modules_above(sys._getframe()), weight=self.weight)
         value = term(self, text)
-        value.register_hook(arrived)
+        value.register_hook(keep_gradient)
         return value
 
-    monkeypatch.setattr(OutReg, "term", noted)
+    monkeypatch.setattr(OutReg, "term", record)
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
-    wanted = ["run", "itvreg/table11", "-p", "methods=[OutReg]", "-p", "weight=0.37", "--seeds", "0", "--workers", "1"]
-    done = CliRunner().invoke(app, wanted)
-    assert isinstance(done.exception, Arrived), done.output
-    assert seen["walk"] == WALK and seen["weight"] == .37
-    assert seen["gradient"] == pytest.approx(.37), "the gradient of the loss in the term is λ"
+    command = ["run", "itvreg/table11", "-p", "methods=[OutReg]", "-p", "weight=0.37", "--seeds", "0", "--workers", "1"]
+    run = CliRunner().invoke(app, command)
+    assert isinstance(run.exception, Arrival), run.output
+    assert values["walk"] == WALK and values["weight"] == .37
+    assert values["gradient"] == pytest.approx(.37), "the gradient of the loss in the term is λ"

@@ -56,15 +56,15 @@ def plain(values):
 def catalog_parts(**dials):
     "All that each part of a catalogue says, the last part first."
     world = small(**dials)
-    made = {}
+    parts_made = {}
     for split in reversed(SPLITS):
         task, pairs = world.split(split), world.test_pairs(split)
-        made[f"test {split}"] = [pairs.texts(), pairs.labels, pairs.group]
-        made[split] = [task.texts(), task.relevant, task.positive, task.decoy]
+        parts_made[f"test {split}"] = [pairs.texts(), pairs.labels, pairs.group]
+        parts_made[split] = [task.texts(), task.relevant, task.positive, task.decoy]
     for name, pairs in (("labeled", world.labeled_pairs()), ("train", world.train_pairs())):
-        made[name] = [pairs.texts(), pairs.labels, pairs.group]
-    made["broad"] = broad_texts(world)
-    return {name: plain(part) for name, part in made.items()}
+        parts_made[name] = [pairs.texts(), pairs.labels, pairs.group]
+    parts_made["broad"] = broad_texts(world)
+    return {name: plain(part) for name, part in parts_made.items()}
 
 
 def answer_parts(**dials):
@@ -103,8 +103,8 @@ print(json.dumps([catalog_parts(), answer_parts(), author_parts(), vocabulary, v
 def test_a_world_is_the_same_in_every_process_and_in_every_order():
     command = [sys.executable, "-c", EVERYTHING]
     environment = os.environ | {"PYTHONHASHSEED": "4242"}
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
-    catalogue, answers, authors, vocabulary, digest = json.loads(done.stdout)
+    process = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    catalogue, answers, authors, vocabulary, digest = json.loads(process.stdout)
     assert catalogue == json.loads(json.dumps(catalog_parts()))
     assert ({split: plain(small().split(split).texts()) for split in SPLITS}
             == {split: catalogue[split][0] for split in SPLITS})
@@ -136,39 +136,39 @@ def test_unlabeled_titles_are_of_the_kind_of_their_split(split):
     assert small().unlabeled(split) == titles and small(seed=1).unlabeled(split) != titles
 
 
-EVALUATED = {*SPLITS, *(f"test {s}" for s in SPLITS)}
-ASKED = {*ANSWER_SPLITS}
-WRITTEN = {*AUTHOR_SPLITS}
+EVALUATION_PARTS = {*SPLITS, *(f"test {s}" for s in SPLITS)}
+ANSWER_PARTS = {*ANSWER_SPLITS}
+AUTHOR_PARTS = {*AUTHOR_SPLITS}
 
 
 @pytest.mark.parametrize("parts, change, may_differ", [
-    (catalog_parts, dict(seed=1), EVALUATED | {"broad", "train", "labeled"}),
+    (catalog_parts, dict(seed=1), EVALUATION_PARTS | {"broad", "train", "labeled"}),
     (catalog_parts, dict(train_pairs=60), {"train", "labeled"}),
     (catalog_parts, dict(broad_pairs=20), {"broad"}),
     (catalog_parts, dict(negatives=1), {"labeled"}),
-    (catalog_parts, dict(items=95), EVALUATED),
-    (catalog_parts, dict(test_negatives=4), EVALUATED - {*SPLITS}),
+    (catalog_parts, dict(items=95), EVALUATION_PARTS),
+    (catalog_parts, dict(test_negatives=4), EVALUATION_PARTS - {*SPLITS}),
     (catalog_parts, dict(p_broad=.5), {"broad"}),
     (catalog_parts, dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
-    (catalog_parts, dict(decoys=.2), EVALUATED),
+    (catalog_parts, dict(decoys=.2), EVALUATION_PARTS),
     (answer_parts, dict(questions=70), {"train"}),
-    (answer_parts, dict(rho=.1), ASKED - {"neutral"}),
-    (answer_parts, dict(seed=1), ASKED),
-    (answer_parts, dict(cue=.5), ASKED),
+    (answer_parts, dict(rho=.1), ANSWER_PARTS - {"neutral"}),
+    (answer_parts, dict(seed=1), ANSWER_PARTS),
+    (answer_parts, dict(cue=.5), ANSWER_PARTS),
     (author_parts, dict(authors=21), {"train"}),
     (author_parts, dict(kappa=.1), {"train", "iid"}),
     (author_parts, dict(unseen_topics=3), {"cross"}),
     (author_parts, dict(apart=.5), {"cross"}),
-    (author_parts, dict(seed=1), WRITTEN),
-    (author_parts, dict(style=.1), WRITTEN),
-    (author_parts, dict(concentration=1.), WRITTEN),
+    (author_parts, dict(seed=1), AUTHOR_PARTS),
+    (author_parts, dict(style=.1), AUTHOR_PARTS),
+    (author_parts, dict(concentration=1.), AUTHOR_PARTS),
 ])
 def test_a_dial_moves_its_own_parts_alone(parts, change, may_differ):
-    one, two = parts(), parts(**change)
-    assert {name for name in one if one[name] != two[name]} == may_differ
+    first, two = parts(), parts(**change)
+    assert {name for name in first if first[name] != two[name]} == may_differ
 
 
-@pytest.mark.parametrize("make, named", [
+@pytest.mark.parametrize("make, words", [
     (lambda: small(accessories=1), "accessories"),
     (lambda: small(prefix_brands=.8), "prefix_brands"),
     (lambda: small(types=8000), "types"),
@@ -184,8 +184,8 @@ def test_a_dial_moves_its_own_parts_alone(parts, change, may_differ):
     (lambda: authors_split(writing(), "cross", float("nan")), "likeness"),
     (lambda: author_words(writing(content=20_000, apart=.1)), "words"),
 ])
-def test_what_cannot_be_is_refused(make, named):
-    with pytest.raises(ValueError, match=named):
+def test_what_cannot_be_is_refused(make, words):
+    with pytest.raises(ValueError, match=words):
         make()
 
 
@@ -197,16 +197,16 @@ def test_what_cannot_be_is_refused(make, named):
 def test_labels_follow_the_definition(world):
     c = world.config
     train = world.train_pairs()
-    labeled = world.labeled_pairs()
-    assert len(train) == c.train_pairs == labeled.labels.sum()
+    pairs_labeled = world.labeled_pairs()
+    assert len(train) == c.train_pairs == pairs_labeled.labels.sum()
     assert train.labels.all()
     assert all(map(relevant, train.left, train.right))
     assert all(map(relevant, *zip(*world.broad())))
-    assert len(labeled) == c.train_pairs * (1 + c.negatives)
-    assert labeled.labels.tolist() == list(map(relevant, labeled.left, labeled.right))
-    assert labeled.left == [train.left[g] for g in labeled.group]
-    assert (np.bincount(labeled.group, labeled.labels) == 1).all(), "one relevant pair a query"
-    assert set(labeled.right) <= set(train.right), "others are training items"
+    assert len(pairs_labeled) == c.train_pairs * (1 + c.negatives)
+    assert pairs_labeled.labels.tolist() == list(map(relevant, pairs_labeled.left, pairs_labeled.right))
+    assert pairs_labeled.left == [train.left[g] for g in pairs_labeled.group]
+    assert (np.bincount(pairs_labeled.group, pairs_labeled.labels) == 1).all(), "one relevant pair a query"
+    assert set(pairs_labeled.right) <= set(train.right), "others are training items"
     assert {title.type for title in train.left + train.right} <= set(range(c.types)), "no unseen type in training"
 
 
@@ -225,9 +225,9 @@ def test_splits_follow_the_definition(world, name):
     assert len(decoys) == round(c.decoys * c.queries)
     for query, decoy in decoys:
         assert decoy.brand == query.brand and decoy.type == world.type_of[query.brand] and not relevant(query, decoy)
-    allowed = range(c.types, c.types + c.unseen_types) if name == "unseen" else range(c.types)
-    offered = [task.items[i] for i in set(range(c.items)) - set(task.decoy.tolist())]
-    assert {t.type for t in task.queries + offered} <= set(allowed)
+    types_allowed = range(c.types, c.types + c.unseen_types) if name == "unseen" else range(c.types)
+    titles = [task.items[i] for i in set(range(c.items)) - set(task.decoy.tolist())]
+    assert {t.type for t in task.queries + titles} <= set(types_allowed)
     assert pairs.labels.tolist() == list(map(relevant, pairs.left, pairs.right))
     assert pairs.labels.sum() == c.queries and len(pairs) == c.queries * (1 + c.test_negatives)
     for g, (positive, decoy) in enumerate(zip(task.positive, task.decoy)):
@@ -237,8 +237,8 @@ def test_splits_follow_the_definition(world, name):
 
 
 def test_dials_at_their_limits_leave_nothing_to_chance():
-    matched = Catalog(WorldConfig(brand_match=1)).train_pairs()
-    assert all(a.brand == b.brand for a, b in zip(matched.left, matched.right) if not a.accessory)
+    matches = Catalog(WorldConfig(brand_match=1)).train_pairs()
+    assert all(a.brand == b.brand for a, b in zip(matches.left, matches.right) if not a.accessory)
     free = Catalog(WorldConfig(p=0, brand_match=0)).train_pairs()
     assert np.mean([a.brand == b.brand for a, b in zip(free.left, free.right) if not a.accessory]) < .02
     accessories = [(a, b) for a, b in zip(free.left, free.right) if a.accessory]
@@ -271,7 +271,7 @@ def test_answers_follow_the_definition(c, name):
     words = answer_words(c)
     a = answers_split(c, name)
     n = c.questions if name == "train" else c.tests
-    own = dict(zip(words.types, map(set, words.cues)))
+    cues_of = dict(zip(words.types, map(set, words.cues)))
     content = set(words.content)
     cues = set(words.cues.ravel())
     assert a.name == name
@@ -280,12 +280,12 @@ def test_answers_follow_the_definition(c, name):
     assert len(set(zip(a.question_ids, a.questions))) == n
     assert (a.labels.reshape(n, -1).sum(1) == 1).all() and set(a.labels) <= {0, 1}
     for question, answer, many, cued in zip(a.questions, a.answers, a.many, a.cued):
-        type_, *asked = question.split()
-        said = set(answer.split())
-        assert len(set(asked)) == len(asked) == c.asked and set(asked) <= content
-        assert len(said) == len(answer.split()) == c.length and said <= content | cues
-        assert len(said & set(asked)) == (c.many if many else c.few)
-        assert len(said & cues) == 1 and len(said & own[type_]) == cued
+        type_, *question_words = question.split()
+        words_said = set(answer.split())
+        assert len(set(question_words)) == len(question_words) == c.asked and set(question_words) <= content
+        assert len(words_said) == len(answer.split()) == c.length and words_said <= content | cues
+        assert len(words_said & set(question_words)) == (c.many if many else c.few)
+        assert len(words_said & cues) == 1 and len(words_said & cues_of[type_]) == cued
 
 
 # ---------------------------------------------------------------- authors and topics
@@ -313,5 +313,5 @@ def test_texts_follow_the_definition(c, name, likeness):
     assert all((home == "") == cross for home in w.home)
     vocabulary = [*words.style, *(words.unseen if cross else words.content)]
     assert len(set(vocabulary)) == len(vocabulary) == c.functions + c.marks + 2 * c.spellings + c.content
-    said = [text.split() for text in w.text]
-    assert all(said) and {*itertools.chain(*said)} <= set(vocabulary)
+    texts = [text.split() for text in w.text]
+    assert all(texts) and {*itertools.chain(*texts)} <= set(vocabulary)

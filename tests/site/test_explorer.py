@@ -1,30 +1,30 @@
 """The explorer of results in a browser: what is chosen is shown, and the address keeps it."""
 import pytest
 
-CHOSEN = ("paper", "table", "scale", "encoder", "metric")
+FILTERS = ("paper", "table", "scale", "encoder", "metric")
 
 
 @pytest.fixture
 def explorer(tab, served):
     "Opens the explorer with a view in its address."
-    def opened(view: str = ""):
+    def open_view(view: str = ""):
         tab.goto("about:blank") # a change of the part behind # alone would open no page
         tab.goto(f"{served}/explorer.html#{view}")
         tab.wait_for_selector("body[data-ready]")
         return tab
-    return opened
+    return open_view
 
 
-def shown(tab) -> list[dict]:
+def rows_of(tab) -> list[dict]:
     "The rows of the table of numbers."
     return tab.evaluate("numbers.getData('active')")
 
 
-def chosen(tab) -> dict[str, str]:
-    return {name: tab.input_value(f"[name={name}]") for name in CHOSEN}
+def filters_of(tab) -> dict[str, str]:
+    return {name: tab.input_value(f"[name={name}]") for name in FILTERS}
 
 
-def other(tab, name: str) -> str:
+def other_option(tab, name: str) -> str:
     "A value of a filter that is not chosen."
     values = tab.eval_on_selector_all(f"[name={name}] option", "options => options.map(one => one.value)")
     return next(value for value in values if value != tab.input_value(f"[name={name}]"))
@@ -32,23 +32,23 @@ def other(tab, name: str) -> str:
 
 def test_each_filter_narrows_the_rows(explorer):
     tab = explorer("table=table8") # which has several metrics
-    for name in reversed(CHOSEN): # what stands to the right of a filter depends on it
-        before, value = tab.input_value(f"[name={name}]"), other(tab, name)
-        all_rows = shown(tab)
+    for name in reversed(FILTERS): # what stands to the right of a filter depends on it
+        original, value = tab.input_value(f"[name={name}]"), other_option(tab, name)
+        all_rows = rows_of(tab)
         tab.select_option(f"[name={name}]", value)
-        rows = shown(tab)
+        rows = rows_of(tab)
         assert rows and rows != all_rows
         assert {row[name] for row in rows} == {value}
         assert tab.locator("#picture circle").count() == len(rows)
-        tab.select_option(f"[name={name}]", before)
+        tab.select_option(f"[name={name}]", original)
 
 
 def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
     tab = explorer("table=texts_quora&encoder=MiniLM&minus=Finetuned")
-    differences = shown(tab)
+    differences = rows_of(tab)
     assert "− Finetuned (points)" in tab.inner_text("#picture")
     tab.select_option("[name=minus]", "nothing")
-    values = {(row["method"], row["column"]): row["value"] for row in shown(tab)}
+    values = {(row["method"], row["column"]): row["value"] for row in rows_of(tab)}
     assert differences and {row["method"] for row in differences} == {method for method, _ in values} - {"Finetuned"}
     for row in differences:
         value, base = values[row["method"], row["column"]], values["Finetuned", row["column"]]
@@ -59,7 +59,7 @@ def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
 def test_a_grid_shows_tests_by_methods_as_differences_from_the_base_encoder(explorer):
     tab = explorer("view=grid&table=shifts&encoder=potion-base-2M")
     assert tab.input_value("[name=minus]") == "Base"
-    rows = shown(tab)
+    rows = rows_of(tab)
     assert tab.locator("#picture rect").count() == len(rows) > 5 * 13
     assert any(row["low"] is not None for row in rows), "differences with intervals"
     tab.locator("#picture rect").first.click()
@@ -73,22 +73,22 @@ def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_wa
     circle = tab.locator("#picture circle").last
     title = circle.locator("title").text_content()
     circle.dispatch_event("click") # wherever it lies
-    method, rest = title.split(", ", 1)
-    assert tab.inner_text("#details h2") == f"{method}, {rest.partition(':')[0]}"
+    method, where_from = title.split(", ", 1)
+    assert tab.inner_text("#details h2") == f"{method}, {where_from.partition(':')[0]}"
     for place in ("#picture circle", "#numbers button"):
         tab.locator(place).first.dispatch_event("click")
-        said = tab.inner_text("#details")
-        for what in ("Value", "Where", "Command that makes it again", "Commit", "Runs (",
-                     "Configuration of the first run"):
-            assert what in said
+        details = tab.inner_text("#details")
+        for heading in ("Value", "Where", "Command that makes it again", "Commit", "Runs (",
+                        "Configuration of the first run"):
+            assert heading in details
         tab.click("#details summary")
         assert '"method"' in tab.inner_text("#details pre")
-        assert "debias-nb" in said
+        assert "debias-nb" in details
 
-    all_rows = shown(tab)
+    all_rows = rows_of(tab)
     tab.get_by_label("Filter by method").press_sequentially("ITVReg")
     tab.wait_for_function(f"numbers.getData('active').length < {len(all_rows)}")
-    assert {"itvreg" in row["method"].lower() for row in shown(tab)} == {True}
+    assert {"itvreg" in row["method"].lower() for row in rows_of(tab)} == {True}
     tab.get_by_role("navigation").get_by_text("Start").click()
     assert tab.url.endswith("/index.html")
 
@@ -96,7 +96,7 @@ def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_wa
 def test_differences_with_intervals_and_a_line_at_zero_come_first(explorer):
     tab = explorer()
     assert tab.input_value("[name=minus]") == "Finetuned"
-    assert all(row["low"] <= row["value"] <= row["high"] for row in shown(tab))
+    assert all(row["low"] <= row["value"] <= row["high"] for row in rows_of(tab))
     low, high = tab.evaluate("Plot.scale({x: {domain: d3.extent(numbers.getData('active'), (row) => "
                              "row.value)}}).domain")
     assert low < 0 < high and tab.locator("#picture line").count() > 0
@@ -105,21 +105,21 @@ def test_differences_with_intervals_and_a_line_at_zero_come_first(explorer):
 def test_the_address_keeps_the_view(explorer):
     tab = explorer()
     tab.select_option("[name=paper]", "scan")
-    tab.select_option("[name=table]", other(tab, "table"))
-    view, rows = chosen(tab), shown(tab)
+    tab.select_option("[name=table]", other_option(tab, "table"))
+    view, rows = filters_of(tab), rows_of(tab)
     tab.reload()
     tab.wait_for_selector("body[data-ready]")
-    assert (chosen(tab), shown(tab)) == (view, rows)
+    assert (filters_of(tab), rows_of(tab)) == (view, rows)
     assert tab.inner_text("#said") == ""
 
 
-@pytest.mark.parametrize("address, named", [
+@pytest.mark.parametrize("address, name", [
     ("paper=itvreg&table=table99", "table table99"),
     ("view=nothing&place=1&paper=zzz", "view nothing, place 1, paper zzz")])
-def test_an_unknown_view_shows_the_default_and_says_so(explorer, address, named):
+def test_an_unknown_view_shows_the_default_and_says_so(explorer, address, name):
     tab = explorer(address)
-    assert tab.inner_text("#said") == f"Unknown in this link: {named}. The default is shown instead."
-    assert chosen(tab) == chosen(explorer())
+    assert tab.inner_text("#said") == f"Unknown in this link: {name}. The default is shown instead."
+    assert filters_of(tab) == filters_of(explorer())
     assert tab.input_value("[name=view]") == "results"
 
 

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("latex2mathml", reason="latex2mathml is not installed: make docs installs it")
 import html_steps # noqa: E402
 
-BEFORE = """<h1 id="miniLM">MiniLM</h1>
+SOURCE = """<h1 id="miniLM">MiniLM</h1>
 <p>A <em>regularizer</em>, <code>λ</code>, <a href="x.html">λ</a> &amp; P@1-like &lt;λ&gt; <b>λ, P@1</b> \
 and the Regularizer.</p>
 <pre><code>λ &lt; 1
@@ -15,7 +15,7 @@ and the Regularizer.</p>
 <div class="arithmatex">\\[a &lt; b\\]</div><span class='arithmatex'>no formula λ</span>
 <table tabindex="0"><tr><th>R@8</th></tr></table><table><tr><td>1</td></tr></table><br/>
 """
-AFTER = """<h1 id="miniLM">MiniLM</h1>
+TARGET = """<h1 id="miniLM">MiniLM</h1>
 <p>A <em><a class="term" href="../glossary.html#regularizer">regularizer</a></em>, <code>λ</code>, \
 <a href="x.html">λ</a> &amp; P@1-like \
 &lt;<a class="term" href="../glossary.html#λ">λ</a>&gt; <b>λ, <a class="term" href="../glossary.html#p-1">P@1</a></b> \
@@ -28,7 +28,7 @@ and the Regularizer.</p>
 <span class='arithmatex'>no formula λ</span>
 <table tabindex="0"><tr><th>R@8</th></tr></table><table tabindex="0"><tr><td>1</td></tr></table><br/>
 """
-AROUND = { # builder -> what stands around the text of a page
+FRAMES = { # builder -> what stands around the text of a page
     "Material": '<!doctype html><html><head><title>MiniLM</title><script>if (1 < 2 && λ) '
                 '{"</p>"}</script></head><body>\n'
                 '<div data-md-component="search" role="dialog"><p>λ</p></div>\n<main '
@@ -42,21 +42,21 @@ AROUND = { # builder -> what stands around the text of a page
 }
 
 
-@pytest.mark.parametrize("builder", AROUND)
+@pytest.mark.parametrize("builder", FRAMES)
 def test_the_text_of_a_page_gets_the_same_from_each_builder_and_nothing_else_changes(builder):
-    before, _, behind = AROUND[builder].partition("{}")
-    page = html_steps.changed_page(before + BEFORE + behind, "read/itvreg.html")
-    assert page == before.replace("<div data-md", '<div aria-label="Search" data-md') + AFTER + behind
+    head, _, foot = FRAMES[builder].partition("{}")
+    page = html_steps.changed_page(head + SOURCE + foot, "read/itvreg.html")
+    assert page == head.replace("<div data-md", '<div aria-label="Search" data-md') + TARGET + foot
 
 
 def test_an_id_is_the_first_element_that_has_it_and_links_to_it_stay():
-    before = '<h2 id="a1">A1</h2><a id=a1></a><a class="x" id=\'a1\' href="#a1">1</a><main><table id="a1">'
-    after = '<h2 id="a1">A1</h2><a></a><a class="x" href="#a1">1</a><main><table tabindex="0">'
-    assert html_steps.changed_page(before, "index.html") == after
+    head = '<h2 id="a1">A1</h2><a id=a1></a><a class="x" id=\'a1\' href="#a1">1</a><main><table id="a1">'
+    target = '<h2 id="a1">A1</h2><a></a><a class="x" href="#a1">1</a><main><table tabindex="0">'
+    assert html_steps.changed_page(head, "index.html") == target
 
 
 def test_the_glossary_links_no_terms_to_itself():
-    page = f"<main>{BEFORE}</main>"
+    page = f"<main>{SOURCE}</main>"
     assert 'class="term"' not in html_steps.changed_page(page, "glossary.html")
     assert 'href="glossary.html#regularizer"' in html_steps.changed_page(page, "index.html")
 

@@ -11,7 +11,7 @@ NODE = shutil.which("node")
 INDEX = SITE / "search" / "search_index.json"
 pytestmark = pytest.mark.skipif(not NODE, reason="there is no Node on the path")
 FINDINGS, WHAT_TO_DO = "reports/FINDINGS.html", "reports/diagnosis/WHAT_TO_DO.html"
-ASKED = { # query -> the page that answers it, among the first two
+QUERIES = { # query -> the page that answers it, among the first two
     "keep my encoder from getting worse": WHAT_TO_DO,
     "my encoder got worse": WHAT_TO_DO,
     "does ITVReg work": FINDINGS,
@@ -29,10 +29,11 @@ ASKED = { # query -> the page that answers it, among the first two
 
 
 @pytest.fixture(scope="module")
-def found():
+def hits():
     "Query -> the pages that it finds, the best first."
     worker, = (SITE / "assets/javascripts/workers").glob("search.*.js")
-    command = [NODE, Path(__file__).with_name("search.js"), worker, INDEX, "what to do", "Table 3", "figure 1", *ASKED]
+    command = [NODE, Path(__file__).with_name("search.js"), worker, INDEX, "what to do", "Table 3", "figure 1",
+               *QUERIES]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -42,15 +43,15 @@ def test_pages_that_stand_twice_or_are_replaced_are_not_searched():
 
 
 @pytest.mark.parametrize("query", ["Table 3", "figure 1"])
-def test_a_table_is_found_by_its_number_in_each_paper(found, query):
+def test_a_table_is_found_by_its_number_in_each_paper(hits, query):
     kind, number = query.lower().split()
-    assert {f"reports/{paper}/{kind}0{number}.html" for paper in ("itvreg", "arr", "scan")} == set(found[query][:3])
+    assert {f"reports/{paper}/{kind}0{number}.html" for paper in ("itvreg", "arr", "scan")} == set(hits[query][:3])
 
 
-def test_what_to_do_is_first(found):
-    assert found["what to do"][0] == WHAT_TO_DO
+def test_what_to_do_is_first(hits):
+    assert hits["what to do"][0] == WHAT_TO_DO
 
 
-@pytest.mark.parametrize("query", ASKED)
-def test_the_page_that_answers_is_among_the_first_two(found, query):
-    assert ASKED[query] in found[query][:2]
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_page_that_answers_is_among_the_first_two(hits, query):
+    assert QUERIES[query] in hits[query][:2]

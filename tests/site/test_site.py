@@ -15,7 +15,7 @@ FOLDERS = sorted({page.parent for page in PAGES if page.parent.name != "diagnosi
 LARGEST = [max(folder.glob("*.html"), key=lambda page: page.stat().st_size) for folder in FOLDERS]
 
 
-def named(page: Path) -> str:
+def name_of(page: Path) -> str:
     return page.relative_to(SITE).as_posix()
 
 
@@ -46,7 +46,7 @@ class Places(HTMLParser):
 def lost_links(pages: dict[str, str]) -> list[str]: # address within the site -> HTML
     "The links and pictures within the site that lead to no file of it, or to no place of a page."
     read = {name: Places(page) for name, page in pages.items()}
-    lost = []
+    links = []
     for name, page in read.items():
         for link in page.links:
             address = urlsplit(link)
@@ -55,10 +55,10 @@ def lost_links(pages: dict[str, str]) -> list[str]: # address within the site ->
             path = posixpath.join(posixpath.dirname(name), unquote(address.path)) if address.path else name
             target, place = posixpath.normpath(path), unquote(address.fragment)
             is_view = target == "explorer.html" and "=" in place # what is chosen there
-            there = place in read[target].places or is_view if target in read else (SITE / target).is_file()
-            if not there:
-                lost.append(f"{name}: {link}")
-    return lost
+            is_there = place in read[target].places or is_view if target in read else (SITE / target).is_file()
+            if not is_there:
+                links.append(f"{name}: {link}")
+    return links
 
 
 def places_that_stand_twice(pages: dict[str, str]) -> list[str]: # address within the site -> HTML
@@ -71,7 +71,7 @@ def places_that_stand_twice(pages: dict[str, str]) -> list[str]: # address withi
 
 @pytest.fixture(scope="module")
 def pages():
-    return {named(page): page.read_text("utf-8") for page in PAGES if page.name != "404.html"}
+    return {name_of(page): page.read_text("utf-8") for page in PAGES if page.name != "404.html"}
 
 
 def test_links_within_the_site_lead_somewhere(pages):
@@ -97,7 +97,7 @@ def test_a_place_that_stands_twice_is_noticed():
 
 
 WIDE, NARROW = 1280, 390
-ACROSS = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
+OVERFLOW = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
     done(document.documentElement.scrollWidth - document.documentElement.clientWidth))))""" # once it is drawn
 
 
@@ -110,12 +110,12 @@ def test_pages_open_without_errors_or_requests_and_do_not_scroll_sideways(tab, s
     tab.on("request", lambda request: request.url.startswith(served) or faults.append(f"{tab.url}: {request.url}"))
     for page in (SITE / "index.html", *LARGEST):
         tab.set_viewport_size({"width": WIDE, "height": 900})
-        tab.goto(f"{served}/{named(page)}")
+        tab.goto(f"{served}/{name_of(page)}")
         for width in (WIDE, NARROW):
             tab.set_viewport_size({"width": width, "height": 900})
-            across = tab.evaluate(ACROSS)
-            if across > 0:
-                faults.append(f"{named(page)} scrolls {across} pixels sideways at {width}")
+            overflow = tab.evaluate(OVERFLOW)
+            if overflow > 0:
+                faults.append(f"{name_of(page)} scrolls {overflow} pixels sideways at {width}")
     assert faults == []
 
 
@@ -136,12 +136,12 @@ KINDS = {
 def serious_faults(tab, **options) -> list[str]:
     "What axe finds on the page that is open, of serious or critical impact. options: of `axe.run`."
     axe = package("axe_playwright_python.sync_playwright")
-    found = []
+    faults = []
     options["resultTypes"] = ["violations"] # of what is right it need not say where
     for fault in axe.Axe().run(tab, options=options).response["violations"]:
         if fault["impact"] in ("serious", "critical"):
-            found += [f"{fault['id']}: {node['html'][:120]}" for node in fault["nodes"]]
-    return found
+            faults += [f"{fault['id']}: {node['html'][:120]}" for node in fault["nodes"]]
+    return faults
 
 
 @pytest.mark.parametrize("kind", KINDS)

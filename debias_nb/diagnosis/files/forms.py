@@ -40,7 +40,6 @@ LABEL_END = re.compile(r".*(labels?|match|duplicate|similarity)") # where no nam
 POSITIVE_BEGIN = re.compile(r"pos|positives?(?!scores?)[a-z]*")
 NEGATIVE = re.compile(r"(hard)?neg(s|atives?(?!scores?)[a-z]*)?\d*") # as in hard_negative_ctxs
 NUMBER_OF_ROW = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
-ROW_ID = "sample_id" # a column of a table of pairs to label
 VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 JUDGMENTS = "queries, corpus and judgments"
 MODELS = ("base", "tuned")
@@ -265,15 +264,12 @@ def _check_names(name: str, header: list[str], names: Iterable[str]) -> None:
 def check_header(path: str, options: Options) -> None:
     """Check the names of columns of a file with cells between signs, by its first rows.
 
-    Raise `DataError` as `columns_of` does.
-
-    What takes all rows is checked when they are read, and so is a table of `debias-nb label`, whose columns have names
-    of their own."""
+    What takes all rows is checked when they are read. Raise `DataError` as `columns_of` does."""
     place, part = path_and_part(path)
     if place.is_dir() or ending(place) not in (".csv", ".tsv", LINES):
         return
     table = first_cells(place)
-    if not table or ROW_ID in table:
+    if not table:
         return
     row_filter = part or options.where
     if row_filter:

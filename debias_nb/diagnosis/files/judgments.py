@@ -123,15 +123,6 @@ def _read_texts(files: list[Path]) -> pd.DataFrame:
     return _by_id(", ".join(map(str, files)), pd.concat([_texts(str(file), read_table(file)) for file in files]))
 
 
-def read_unjudged(
-    path: Path,
-) -> tuple[list[str], list[str], np.ndarray]: # queries, corpus, and where a query itself stands there, or −1
-    "Read queries and corpus of a folder, without its judgments."
-    tables = [_read_texts(files) for files in _files_by_role(path, ("queries", "corpus")).values()]
-    queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in tables)
-    return queries.text.tolist(), corpus.text.tolist(), _own_place(queries, corpus)
-
-
 def read_folder(path: Path, split: str | None, options: Options) -> Rows:
     "Read queries, corpus and judgments of a folder."
     files = _files_by_role(path, ROLES)

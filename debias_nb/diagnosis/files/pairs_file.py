@@ -12,12 +12,10 @@ import pandas as pd
 
 from ...checks import quoted
 from ...files import fingerprint, sha256_file
-from .forms import FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty, options_from
-from .forms import roles
+from .forms import FORMS, Options, Rows, arguments_by_file, columns_of, describe_unused, options_from, roles
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
-from .samples import Sample, read_sample, sidecar_of, unmarked
 from ...data.tables import check_file, in_memory, is_retrieval, is_text
 from ...data.tables import path_and_part, read_table, rows_where, spread
 from ...bars import with_bar
@@ -44,7 +42,6 @@ class PairFile:
     # columns of the scores of a base and of a tuned model, `base` and `tuned` of the frame
     scores: tuple[str, str] | None = None
     reading: dict = field(default_factory=dict) # what `read_pairs_file` was asked for: of `READING` what was given
-    sample: Sample | None = None # of a pool, where `debias-nb label` chose what is labeled; the frame has `stratum`
 
     def __len__(self):
         return len(self.frame)
@@ -76,8 +73,6 @@ class PairFile:
         content = [self.left, self.right, self.labels.tolist()]
         if "group" in self.frame:
             content.append(self.frame.group.tolist())
-        if self.sample is not None:
-            content.append(self.sample.metadata)
         if self.form != "pairs":
             places = [self.frame[name].tolist() for name in ("query", "document", "itself") if name in self.frame]
             content += [self.form, *places, self.corpus]
@@ -86,7 +81,7 @@ class PairFile:
 
 def unjudged_file(
     queries: list[str], corpus: list[str],
-    itself: np.ndarray, # as `read_unjudged` returns it
+    itself: np.ndarray, # where a query itself stands in the corpus, or −1
 ) -> PairFile:
     "Make a file of queries and a corpus to search in, with no text that is known to be relevant."
     frame = pd.DataFrame({"query": range(len(queries)), "left": queries, "document": 0, "label": 1, "itself": itself})
@@ -194,9 +189,6 @@ def _read_table(source, name: str | None, options: Options) -> PairFile:
     "Read what is in memory."
     title = name or "pairs"
     table = in_memory(title, source)
-    if ROW_ID in table:
-        raise DataError(f"{title}: `debias-nb label` wrote these rows; give the path of their file, next to which it "
-                        "stands what a label stands for")
     rows = _rows(title, table, options)
     content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
     return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
@@ -214,11 +206,6 @@ def _read_file(path: str, options: Options) -> PairFile:
         return _pair_file(rows, place.name, path, sha256, options)
     table = read_table(place, part)
     name, sha256 = Path(place.name.removesuffix(".gz")).stem, sha256_file(place)
-    if ROW_ID in table:
-        return _of_sample(name, path, table, sha256, options)
-    if sidecar_of(path).exists():
-        raise DataError(f"{path}: `debias-nb label` wrote {sidecar_of(path)} next to it, and its column {ROW_ID}, "
-                        "which says what a label stands for, is gone")
     return _pair_file(_rows(path, table, options), name, path, sha256, options)
 
 
@@ -277,37 +264,6 @@ def reading_options(
             return None
         options[option] = values[0] if values else None
     return options
-
-
-def _cell(cell) -> str:
-    "Return a cell as a text: JSON and Parquet hold numbers, and nothing for an empty one."
-    if is_empty(cell):
-        return ""
-    if isinstance(cell, (int, float)):
-        return f"{cell:g}"
-    return str(cell)
-
-
-def _of_sample(name: str, path: str, table: pd.DataFrame, sha256: str, options: Options) -> PairFile:
-    "Read what is labeled of a sample; the texts of a query are its candidates."
-    if options.where is not None:
-        raise DataError(f"{path}: {options.where} chooses rows, and the labels of `debias-nb label` stand for all "
-                        "pairs that they were drawn from")
-    options = replace(options, columns=("left", "right", "label"))
-    columns_of(path, table, options)
-    sides = ["left", "right"]
-    table = table.assign(**{column: table[column].map(_cell) for column in (*sides, "label", ROW_ID)})
-    sample = read_sample(path, table.assign(**{side: table[side].map(unmarked) for side in sides}))
-    table = table.assign(**{side: table[side].map(unmarked) for side in sides})
-    rows = _rows(path, table.loc[sample.cases.index].drop(columns=ROW_ID), options)
-    file = _pair_file(rows, name, path, sha256, options)
-    if "query" in sample.cases and len(file.frame) < len(sample.cases):
-        raise DataError(f"{path}: a query is labeled to its end, and {len(sample.cases) - len(file.frame):,} of its "
-                        "labels say neither yes nor no")
-    sample = replace(sample, cases=sample.cases.loc[file.frame.line]) # whose label says something
-    form = "pooled" if "query" in sample.cases else "pairs"
-    return replace(file, frame=file.frame.join(sample.cases, on="line"), left_out=file.left_out | sample.left_out,
-                   form=form, sample=sample)
 
 
 def _of_folder(folder: Path, name: str, split: str | None, options: Options) -> Rows:

@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from ...checks import EncoderError, visible
-from ...commands.terminal import OWN, echo, end
+from ...commands.terminal import OWN_PAIRS_PANEL, echo, end
 
 app = typer.Typer()
 
@@ -18,7 +18,7 @@ def _write_shifts(folder: Path) -> None:
     "Write training sets and tests of shifts between kinds of text, and synthetic ones, for `compare` and `diagnose`."
     from ..data.products import CATEGORIES
     from ...data.registry import MissingData
-    from ...data.sentences import KINDS, NEWS
+    from ...data.sentences import SENTENCE_KINDS, NEWS
     from ...settings import WorldConfig
     from ..settings.pairs import PairsCorpus
     from ..data.labeled_pairs import PLANTED_SPLITS, evaluation_pairs, training_pairs
@@ -29,7 +29,7 @@ def _write_shifts(folder: Path) -> None:
                 for name in (*questions, NEWS, "computers", "shoes")}
     sources |= {f"planted/{name}": partial(evaluation_pairs, name, planted, planted.world) for name in PLANTED_SPLITS}
     sources |= {f"test/{name}": partial(evaluation_pairs, name, None, None)
-                for name in (*questions, *KINDS, *CATEGORIES)}
+                for name in (*questions, *SENTENCE_KINDS, *CATEGORIES)}
     for name, read in sources.items():
         try:
             pairs = read()
@@ -42,7 +42,7 @@ def _write_shifts(folder: Path) -> None:
         echo(f"{file}: {len(pairs.labels):,} pairs")
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def data(
     shifts: Annotated[Path | None, Option(
         file_okay=False, help="Write the pairs of shifts between kinds of text, and synthetic ones, into this folder "

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...commands.terminal import MAINTENANCE, Profile, echo, project_here
+from ...commands.terminal import MAINTENANCE, ProfileOption, echo, project_here
 
 app = typer.Typer()
 
@@ -13,7 +13,7 @@ app = typer.Typer()
 @app.command(rich_help_panel=MAINTENANCE)
 def publish(
     tables: Annotated[list[str], Argument(help="Tables or papers, e.g. itvreg/table05 scan.")],
-    profile: Profile = "planted",
+    profile: ProfileOption = "planted",
     replace: Annotated[bool, Option(
         "--replace", help="Replace records that differ from those of this machine.")] = False,
 ):

@@ -2,6 +2,7 @@
 import os
 import re
 from collections import Counter
+from contextlib import chdir
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from typer import Argument, Exit, Option
 
 from ...checks import LARGEST_SEED, ConfigError, RunnerError, check_known, check_whole, quoted
-from ...commands.terminal import REPRODUCTION, Full, Profile, Workers, echo, end, interruptible, project_here
+from ...commands.terminal import REPRODUCTION, Full, ProfileOption, Workers, echo, end, interruptible, project_here
 
 app = typer.Typer()
 
@@ -70,7 +71,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
 
     Nothing is loaded but configurations and records."""
     from ...runs.records import committed_store
-    from ...runs.runner import finished, store_for
+    from ...runs.runner import recorded, store_for
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
@@ -85,7 +86,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     rows = []
     unknown = {}
     for experiment in experiments:
-        records = {} if fresh else finished(experiment.runs, store_for(profile))
+        records = {} if fresh else recorded(experiment.runs, store_for(profile))
         costs = forecast(experiment.asked, records, source)
         row = costs.row()
         for name in ("steps", "memory (GiB)", "hours"):
@@ -131,7 +132,7 @@ def _parameters(p: list[str], **options) -> dict[str, object]: # options: None a
 @app.command(rich_help_panel=REPRODUCTION)
 def run(
     name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.")],
-    profile: Profile = "planted",
+    profile: ProfileOption = "planted",
     p: Annotated[list[str] | None, Option(
         "-p", help="Set a parameter of the notebook, name=value (YAML). Repeatable.")] = None,
     seeds: Seeds = None,
@@ -188,7 +189,7 @@ Tables = Annotated[list[str] | None, Argument(
 @app.command(rich_help_panel=REPRODUCTION)
 def batch(
     tables: Tables = None,
-    profile: Profile = "planted",
+    profile: ProfileOption = "planted",
     seeds: Seeds = None,
     fresh: Again = False,
     full: Full = False,
@@ -247,7 +248,6 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     """Write some pages of the project in `root`: a worker may have begun elsewhere.
 
     What has no notebook yet is left out."""
-    from contextlib import chdir # not there in Python 3.10, in which no page is made
     from ...runs.config import configured
     from ..pages.report import has_notebook, write_notebook, write_page
     paths = []

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from ...commands.terminal import REPRODUCTION, Profile, echo, end, interruptible, project_here
+from ...commands.terminal import REPRODUCTION, ProfileOption, echo, end, interruptible, project_here
 
 app = typer.Typer()
 
@@ -14,7 +14,7 @@ app = typer.Typer()
 def weights(
     name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table02.")],
     out: Annotated[Path, Option(file_okay=False, help="Folder in which each run gets a folder of its weights.")],
-    profile: Profile = "planted",
+    profile: ProfileOption = "planted",
     only: Annotated[str | None, Option(help="The run of this id; default: the runs that weights.csv lists.")] = None,
     publish: Annotated[bool, Option(
         "--publish", help="Write the hashes into weights.csv. Refused with uncommitted changes, or where a metric is "

@@ -19,7 +19,7 @@ from numpy.random import default_rng
 
 from ...checks import check_known, check_range
 from .authors import Texts
-from ...data.pairs import fitting
+from ...data.pairs import fitting_items
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #8e58e8c2
 TESTS = ("cross", "iid")
@@ -355,7 +355,7 @@ def leakage_aware_split(
         raise ValueError(f"{texts.name}: at similarity {similarity} all {len(cluster)} topics are one cluster: "
                          "raise it")
     room = round(topics * len(cluster))
-    clusters = fitting(sizes, room, range(len(sizes))) or [sizes.argmin()]
+    clusters = fitting_items(sizes, room, range(len(sizes))) or [sizes.argmin()]
     training_topics = {topic for topic, number in cluster.items() if number in clusters}
     writers = _by_frequency(compress(texts.author, isin(texts.topic, training_topics)))
     training_authors = set(writers[:max(1, round(authors * len(writers)))])

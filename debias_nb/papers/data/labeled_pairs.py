@@ -18,7 +18,7 @@ from .answers import load_answers
 from ..settings.pairs import PairsCorpus
 from ...data.pairs import QuestionPairs, components, load_questions, question_corpora, split_questions
 from .products import CATEGORIES, load_offers, load_products, load_test
-from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
+from ...data.sentences import SENTENCE_KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
 from .titles import TitleTask
 from ...data.worlds import Catalog, Pairs
 
@@ -221,7 +221,7 @@ def sources() -> dict[str, Source]:
     return {
         **dict.fromkeys(question_corpora(), Source(_train_questions, _test_questions, _texts_of_training)),
         **dict.fromkeys(CATEGORIES, Source(_train_products, _test_products, _texts_of_training)),
-        **dict.fromkeys(KINDS, Source(None, _test_sentences, sentence_texts)),
+        **dict.fromkeys(SENTENCE_KINDS, Source(None, _test_sentences, sentence_texts)),
         **dict.fromkeys(TEXTS_ONLY, Source(None, None, sentence_texts)),
         NEWS: Source(_train_news, _test_sentences, sentence_texts),
         "qnli": Source(None, None, _texts_of_answers), # of no training corpus

@@ -16,7 +16,8 @@ import numpy as np
 
 from ...checks import check_known
 from ...files import once_per_state
-from ...data.pairs import QuestionPairs, clean, components, count_signs, draw_share, fold, pair_keys, read_pairs
+from ...data.pairs import QuestionPairs, clean_questions, components, count_signs, draw_share, fold, pair_keys
+from ...data.pairs import read_pairs
 from ...data.registry import locate
 
 if TYPE_CHECKING: # pandas and scipy come with titles
@@ -129,7 +130,7 @@ def load_products(
         return valid
     evaluation = {f"{name} test": _read_published(name, "test", download) for name in CATEGORIES}
     evaluation[f"{category} valid"] = valid
-    train = clean(_read_published(category, "train", download), evaluation)
+    train = clean_questions(_read_published(category, "train", download), evaluation)
     return draw_share(train, share, share_seed)
 
 # %% ../../../nbs/papers/data/products.ipynb #6065dfe5

@@ -192,19 +192,6 @@ def summarize(
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
 
 
-def by_method(
-    differences: pd.DataFrame, # of `differences` of a table, which are corrected together
-) -> pd.DataFrame: # as `summarize`
-    "Summarize every method of a table, in distribution and out of it."
-    if differences.empty:
-        return pd.DataFrame()
-    judged_rows = add_verdicts(differences)
-    rows = {}
-    for (method, reference, shift), part in judged_rows.groupby(["method", "against", "shift"], sort=False):
-        rows[f"{method} − {reference}, {SHIFTS[shift]}"] = part
-    return summarize(rows)
-
-
 def answer_word(page: str) -> str: # page: Markdown
     "Return how the answer of a page begins, or nothing for a page without one."
     match = re.search(rf"^\*\*Answer\.\*\* ({'|'.join(BEGINNINGS)})\b", page, re.M)

@@ -11,7 +11,7 @@ from ...runs.settings import CorpusConfig, MethodConfig, PairMethod
 from ..settings.answers import first_stage
 from ..settings.authors import AuthorsMethod
 from .expected import ExpectedTable, Printed, load_expected
-from ...runs.pairing import Side, level, run_on
+from ...runs.pairing import Side, mean_level, run_on
 from ...runs.records import Records
 
 
@@ -84,7 +84,7 @@ def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newes
     numbers = {}
     notes = []
     if ids:
-        mean = level(side_of(cell, records, cell.unit))
+        mean = mean_level(side_of(cell, records, cell.unit))
         numbers = {name: getattr(mean, name) for name in ("value", "low", "high", "std")}
         numbers = {name: number for name, number in numbers.items() if math.isfinite(number)}
         numbers["n"] = mean.n

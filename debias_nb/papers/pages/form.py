@@ -80,13 +80,15 @@ def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_pr
 def side_by_side(
     study: Study,
     table: str,                            # its name in `experiments/printed/` and in the configuration
-    # method or column, the paper's or ours -> its name here; several of one name are averaged
-    like: Mapping[str, str] | None = None,
+    # method or column, the paper's or ours -> its name here, or names; several of one name are averaged
+    like: Mapping[str, str | tuple[str, ...]] | None = None,
 ) -> tuple[pd.DataFrame, int]: # test and side down, methods across; how many printed cells stand there
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
     tables = [_printed(load_expected(study.experiment.paper).tables[table]), _measured(study[table])]
-    tables = [rows.assign(method=rows.method.replace(like or {}), test=rows.test.replace(like or {}))
-              for rows in tables]
+    names = like or {}
+    for rows in tables:
+        rows[["method", "test"]] = rows[["method", "test"]].map(lambda name: names.get(name, name))
+    tables = [rows.reset_index(names="cell").explode("method") for rows in tables]
     places = [rows[["test", "method"]].drop_duplicates() for rows in tables]
     printed, ours = (rows.merge(cells_there) for rows, cells_there in zip(tables, reversed(places)))
     is_alone = ~tables[1].test.isin(tables[0].test) & tables[1].method.isin(printed.method)
@@ -94,8 +96,14 @@ def side_by_side(
     cells = rows.groupby(["test", "method", "side"], sort=False).agg({"value": "mean", "digits": "first"})
     texts = [f"{value:.{digits:.0f}f}" for value, digits in cells.itertuples(index=False)]
     wide = pd.Series(texts, cells.index, dtype=object).replace("nan", "—").unstack("method", sort=False).fillna("—")
+    for cell in study.cells:
+        place = names.get(cell.column, cell.column), f"here: {cell.encoder}"
+        method = names.get(cell.method, cell.method)
+        if (cell.table, cell.status) == (table, "failed") and place in wide.index and wide.get(method, {}).get(
+                place) == "—":
+            wide.loc[place, method] = "failed"
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
-    return wide.reindex(order[order.isin(wide.index)], columns=printed.method.unique()), len(printed)
+    return wide.reindex(order[order.isin(wide.index)], columns=printed.method.unique()), printed.cell.nunique()
 
 
 UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "count": ""}

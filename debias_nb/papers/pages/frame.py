@@ -11,11 +11,12 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import UserError, check_injected, check_known, stoppable
+from ...checks import UserError, check_known, stoppable
 from ...files import project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
-from ...runs.pairing import results_of, run_of
+from ...runs.pairing import record_results, run_of
+from ...runs.parameters import check_injected
 from ...runs.records import Records, Store, committed_store, latest
 
 
@@ -87,7 +88,7 @@ class Study:
         for cell in self.cells:
             place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
-                for row in results_of(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
+                for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"])
                     extra = self.records_by_id[i]["extra"]
                     about = dict(further=metric != cell.metric, record=i, steps=extra.get("steps"))
@@ -137,6 +138,12 @@ def summary_of(experiment: ExperimentConfig, completed: int, total: int) -> str:
     if completed < total:
         words += f" The configuration keeps {total:,} of them."
     return words
+
+
+def failures_of(study: Study) -> str:
+    "Say how many runs failed, and why the first of them did; empty if none."
+    errors = [record["error"] for record in study.records if record["status"] == "failed"]
+    return f" {len(errors):,} failed: {errors[0].split(': ')[0].replace(' -', ' −')}." if errors else ""
 
 
 class RunsFailed(UserError, RuntimeError):
@@ -227,7 +234,7 @@ class Results:
             records |= self.records(experiment, store)
         cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
         study = Study(experiment, records, cells)
-        study.summary = summary_of(experiment, len(study.finished), len(experiment.runs()))
+        study.summary = summary_of(experiment, len(study.finished), len(experiment.runs())) + failures_of(study)
         return study
 
     def load(

@@ -203,8 +203,8 @@ def difference_plot(
 ) -> Figure:
     """Draw dots with intervals, methods down and tests across.
 
-    The caption says so if scales differ or a method was not run. Raises `ValueError` for a table that `check_frame`
-    refuses."""
+    The caption says so if scales differ or no run of a method finished. Raises `ValueError` for a table that
+    `check_frame` refuses."""
     frame = check_frame(differences, ["difference"], ["low", "high"], key=["encoder", "corpus", "test", "method"])
     places = method_places(frame)
     styles = method_styles(frame)
@@ -224,7 +224,7 @@ def difference_plot(
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
     note = _scale_note(figure)
     if any(len(part) < part.test.nunique() * len(places) for part in rows.values()):
-        note += "; no dot: not run"
+        note += "; no dot: no run finished"
     caption(figure, label + note)
     grounds = _grounds(figure, frame.seeds_alone.any())
     if grounds:

@@ -166,9 +166,9 @@ def _csv(frame: pd.DataFrame) -> bytes:
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "what_to_do": "diagnosis/WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES",
-    "labels": "diagnosis/LABELS", "findings": "FINDINGS",
-    **{study: study for study in STUDIES}, "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
+    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "facts": "FACTS", "what_to_do": "diagnosis/WHAT_TO_DO",
+    "findings": "FINDINGS", **{study: study for study in STUDIES},
+    "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints

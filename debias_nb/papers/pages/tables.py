@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...checks import check_injected
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from .answers import add_verdicts
@@ -13,6 +12,7 @@ from .frame import Results, Study, only
 from .style import replace_names
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
+from ...runs.parameters import check_injected
 from ...measures.stats import threshold_p
 
 
@@ -321,9 +321,6 @@ def background(study: Study) -> str:
     return f"## Before you rely on it\n\n{_list('Base figures here are not zero-shot:', lines)}"
 
 
-DISPLAY_NAMES = {"askubuntu": "AskUbuntu", "quora": "Quora"} # corpora whose names are others in texts
-
-
 MATCHES = ("matches[no known text]", "matches[known text]") # percent of each part, in records
 
 
@@ -342,22 +339,6 @@ def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNO
                 labels = {"corpus": corpus.display, "task": corpus.task, "test": test, "size": size}
                 rows[corpus.display, test] = labels | {key: values.get(key) for key in (*KNOWN, *MATCHES)}
     return pd.DataFrame(list(rows.values()))
-
-
-def shared_texts(
-    corpora: dict[str, str], # corpus that is trained on -> what tests it in distribution
-    results: Results,
-) -> str: # empty where no record says it
-    "Say as a line of Markdown what fraction of these tests' pairs overlaps with training."
-    shares = known_shares(results.load("itvreg/known_texts", "small"))
-    disjoint = {(row["corpus"], row["test"]): row[KNOWN[0]] for row in shares.to_dict("records")}
-    texts = [f"{1 - disjoint[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in corpora.items()
-             if place in disjoint]
-    if not texts:
-        return ""
-    enumeration = " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-    return (f"Of the test pairs in distribution, {enumeration} hold a text that also occurs in training. [What that "
-            "changes](../studies/new_data.ipynb#overlap).")
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")

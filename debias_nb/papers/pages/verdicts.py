@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...checks import ConfigError, check_injected, check_known
+from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
 from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
 from .execution import run_notebook
 from .frame import PROFILES, Results, Study, only
 from ...runs.pairing import bracket
+from ...runs.parameters import check_injected
 from .printed import Fact, PrintedCells, describe, in_part, in_unit, printed_verdict, truths
 from .style import replace_names
 from .tables import text_table

@@ -27,6 +27,7 @@ class ScanConfig(Settings):
     pairs: Literal["matched", "each"] = "matched" # of random functions; as printed is `paper` with `each`
     penalty: NotNegative = .3    # on the spread of weights (`fixed`)
     rate: Positive | None = None # learning rate of the weights; None: the variant's own
+    optimizer: Literal["sgd", "adam"] | None = None # of the weights; None: the variant's own
     class_mass: Literal["free", "keep"] = "keep" # whether each class keeps its share of all weight
     memory: Literal["none", "ema", "queue"] = "queue" # of samples and weights of earlier batches
     alpha: Annotated[float, Field(ge=0, lt=1)] = .9 # how much of the old an `ema` keeps

@@ -31,9 +31,9 @@ from ...processes import refuse_several
 from ...runs.config import RunConfig
 from ..settings.answers import ScanConfig
 from ...runs.records import TrainingFailed
-from ...runs.pair_batches import rows_of
+from ...runs.pair_batches import batch_rows
 from ...runs.training import BestEpoch, in_stretches, train_with
-from ...losses.scan import Memory, learn_weights
+from ...losses.scan import Memory, weigh
 from ...losses.scan_effects import diagnose_weights, effective_size, oracle_weights, shuffle_within_classes
 from ...losses.scan_head import HEADS, ScanHead, joint_loss
 
@@ -103,7 +103,7 @@ class AnswerCollator:
         self.data = data
 
     def __call__(self, features: list[dict]) -> dict: # features: [{"row": int, …}, …]
-        rows = rows_of(features)
+        rows = batch_rows(features)
         batch = self.data.inputs.batch(rows)
         return batch | {"labels": self.data.labels[rows], "row": rows}
 
@@ -127,6 +127,8 @@ class Weigher:
             self.settings["form"] = "matched"
         if scan.rate:
             self.settings["lr"] = scan.rate
+        if scan.optimizer:
+            self.settings["optimizer"] = scan.optimizer
         if scan.variant == "fixed":
             self.settings |= {"penalty": scan.penalty, "class_mass": scan.class_mass}
         self.fitted = float("nan")
@@ -147,9 +149,7 @@ class Weigher:
             return None
         if self.oracle is not None:
             return self.oracle[rows.cpu()].to(hidden.device)
-        weights = learn_weights(hidden, labels, self.memory, generator=self.generator, **self.settings)
-        if self.memory is not None:
-            self.memory.update(hidden, weights)
+        weights = weigh(hidden, labels, self.memory, generator=self.generator, **self.settings)
         self.fitted = weights.loss
         if self.scan.weights == "learned":
             return weights.values

@@ -21,7 +21,7 @@ from .answer_training import diary_summary, evaluate_answers, train_stages
 from ...checks import ConfigError, check_known
 from ...encoders.tokens import weights_hash
 from ...encoders.loading import best_device
-from ...encoders.safe_folders import WEIGHTS
+from ...encoders.safe_folders import WEIGHTS_FILE
 from ...measures.metrics import rank_metrics
 from ..data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
 from ..data.answers import shared_words
@@ -215,12 +215,12 @@ class AnswersTask(Task):
 
     def save(self, model: AnswerModel, folder: Path) -> None:
         folder.mkdir()
-        save_model(model, str(folder / WEIGHTS))
+        save_model(model, str(folder / WEIGHTS_FILE))
 
     def load_saved(self, run: RunConfig, folder: Path) -> AnswerModel:
         data, _ = self.data(run)
         model = _untrained(run, data).to(best_device())
-        load_model(model, folder / WEIGHTS)
+        load_model(model, folder / WEIGHTS_FILE)
         return model
 
     def test_set(self, run: RunConfig, name: str) -> tuple:

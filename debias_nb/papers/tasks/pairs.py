@@ -29,7 +29,7 @@ from ..settings.pairs import PairsCorpus
 from ...runs.tasks import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens
 from ...runs.tasks import vectors
 from .regularization_texts import unlabeled_texts
-from ...runs.pair_batches import RANKING, PairTokens, pair_tokens, ranking_tokens
+from ...runs.pair_batches import RANKING_LOSSES, PairTokens, pair_tokens, ranking_tokens
 from ...runs.training import BestEpoch, curve_summary, fine_tune, gradient_norms
 
 
@@ -200,7 +200,7 @@ def training_tokens(encoder: EncoderConfig, corpus: PairsCorpus, loss: str) -> t
     pairs = training_pairs(corpus)
     model = base_model(encoder)
     info = pairs.info
-    if loss in RANKING:
+    if loss in RANKING_LOSSES:
         columns, asks, counts = ranking_columns(pairs, hard=loss == "ranking-hard")
         tokens = ranking_tokens(model, columns, asks, encoder.max_length)
         info = info | {"ranked": counts}

@@ -1,0 +1,202 @@
+"""What pages state, by name, with the records that it rests on; and Markdown that names such facts.
+
+`%load_ext debias_nb.papers.pages.facts` lets a cell that begins with `%%markdown` name them: `{{ tuned_sites }}`."""
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import jinja2
+import numpy as np
+import pandas as pd
+
+from ...checks import check_known
+from ...files import project_root
+from ...runs.pairing import signed
+from .answers import counts, distance, extent
+from .execution import run_notebook
+from .frame import Results, all_experiments
+from .tables import show
+from .verdicts import Claim
+
+FILE = "facts.csv"
+KEY = "facts", # in `Results.values`
+SHOWN = {"points": signed, "fraction": "{:.0%}".format, "times": "{:.1f}".format, "": "{:,}".format} # by unit
+DIGITS = 6 # that are stored of a number
+CLAIM_WORDS = {"better": "holds", "worse": "the reverse holds", "within": "within the margin", "unsure": "cannot tell"}
+
+
+@dataclass(frozen=True)
+class Fact:
+    "A number or a word that pages state; of several tests, how far differences go and how many came out how."
+    name: str
+    value: float | str | None = None # None: the smallest and the largest of several alone
+    low: float | None = None         # the end of its interval, or the smallest of several
+    high: float | None = None
+    unit: str = ""                   # one of `SHOWN`; empty: a count, or words
+    tests: int | None = None
+    better: int | None = None
+    worse: int | None = None
+    within: int | None = None        # a point
+    unsure: int | None = None        # cannot tell
+    records: str = ""                # experiments and tables, `itvreg/table03.small:table3`
+
+    def __str__(self) -> str: # `34% [26%, 43%]`, `−1.8 to +0.1`, `1,440`
+        if isinstance(self.value, str):
+            return self.value
+        value, *ends = ("" if number is None else SHOWN[self.unit](number)
+                        for number in (self.value, self.low, self.high))
+        if self.low is None:
+            return value
+        return f"{value} [{', '.join(ends)}]" if value else " to ".join(dict.fromkeys(ends))
+
+    @property
+    def ends(self) -> pd.Series:
+        return pd.Series([self.value, self.value] if self.low is None else [self.low, self.high])
+
+    @property
+    def size(self) -> float: # of the largest difference, as it is displayed
+        return self.ends.abs().max().round(1)
+
+
+@cache
+def _experiments_of(paper: str) -> dict[tuple[str, str], str]: # table, profile -> experiment
+    return {(table.id, one.profile): f"{one.name}.{one.profile}" for one in all_experiments(paper)
+            for table in one.tables}
+
+
+def records_of(comparisons: pd.DataFrame, paper: str = "") -> str: # with column table, maybe paper, profile
+    "Name the experiments and tables that comparisons rest on."
+    rest = {name: value for name, value in {"paper": paper, "profile": "small"}.items() if name not in comparisons}
+    places = comparisons.assign(**rest)[["paper", "table", "profile"]]
+    return "; ".join(f"{_experiments_of(paper)[table, profile]}:{table}"
+                     for paper, table, profile in places.drop_duplicates().itertuples(index=False))
+
+
+def _stored(number):
+    return float(f"{number:.{DIGITS}g}") + 0. if isinstance(number, float) else number
+
+
+class Facts(dict): # name -> `Fact`
+    "Facts by name; `frames` has tables behind them."
+    def __init__(self, facts: Iterable[Fact] = ()):
+        super().__init__((fact.name, fact) for fact in facts)
+        self.frames: dict[str, pd.DataFrame] = {}
+
+    def add(
+        self,
+        name: str,
+        value: float | str | None = None,
+        ends: Iterable[float] = (), # whose smallest and largest are the ends
+        unit: str = "",
+        records: str = "",
+        **counts: int,              # of tests, as `Fact` has them
+    ):
+        """Add a fact.
+
+        Raises `ValueError` for a name that is there."""
+        if name in self:
+            raise ValueError(f"fact {name} occurs twice")
+        value = value.item() if isinstance(value, np.generic) else value
+        ends = [float(end) for end in ends]
+        low, high = (min(ends), max(ends)) if ends else (None, None)
+        self[name] = Fact(name, _stored(value), _stored(low), _stored(high), unit, records=records, **counts)
+
+    def compare(
+        self,
+        name: str,
+        comparisons: pd.DataFrame, # with verdict, difference, and columns for `records_of`
+        paper: str = "itvreg",     # where they have no column of it
+    ) -> pd.DataFrame: # the same
+        "Add a fact of several comparisons, which `frames` keeps."
+        words = dict(zip(("better", "worse", "within", "unsure"), counts(comparisons.verdict).values()))
+        self.add(name, None, comparisons.difference, "points", records_of(comparisons, paper), tests=len(comparisons),
+                 **words)
+        self.frames[name] = comparisons
+        return comparisons
+
+    def claim(self, claim: Claim, tests: pd.DataFrame, paper: str): # tests: its primary comparisons that were made
+        "Add the answer of a claim on public data, and its outcome in a sentence."
+        words = tests.verdict.value_counts()
+        decided = {name: int(words.get(word, 0)) for name, word in CLAIM_WORDS.items()}
+        self.add(claim.id, claim.answer("small"), tests.difference, "points", records_of(tests, paper),
+                 tests=len(tests), **decided)
+        self.add(f"{claim.id}, outcome", claim.summary("small"))
+
+    def csv(self) -> str:
+        rows = pd.DataFrame(map(astuple, self.values()), columns=[field.name for field in fields(Fact)], dtype=object)
+        return rows.to_csv(index=False, lineterminator="\n")
+
+    @classmethod
+    def read(cls, folder: str | Path | None = None) -> "Facts": # folder: of the pages; None: those of the project
+        "Read the facts next to the pages."
+        text = (Path(folder or project_root() / "reports") / FILE).read_text("utf-8")
+        rows = csv.DictReader(text.splitlines())
+        return cls(Fact(**{name: _read(cell) for name, cell in row.items() if cell}) for row in rows)
+
+    @classmethod
+    def of(cls, results: Results, folder: str | None = None) -> "Facts": # folder: as `read`
+        "Compute the facts of some records, once, as `nbs/papers/facts.ipynb` does."
+        if KEY not in results.values:
+            with results.shared():
+                run_notebook(project_root() / "nbs/papers/facts.ipynb", None, {"folder": folder or ""}, names={})
+        return results.values[KEY]
+
+    def render(
+        self,
+        text: str, # Markdown that names facts; `{% include "findings/text1" %}` has that of another cell
+        **names,   # that it may name as well
+    ) -> str:
+        """Put the values of facts in their places.
+
+        Raises `jinja2.UndefinedError` for a fact that is not there."""
+        environment = jinja2.Environment(
+            loader=jinja2.FunctionLoader(_text_of_cell), undefined=jinja2.StrictUndefined, trim_blocks=True,
+            lstrip_blocks=True)
+        environment.filters |= FILTERS
+        environment.globals |= names | self | {
+            "link": _link, "claim": lambda name: f"{_link(name)}: {str(self[name]).lower()}",
+            "answer": lambda name: f"*{str(self[name]).lower()}* ({_link(name)})",
+            "outcome": lambda name: f"{_link(name)}: {self[f'{name}, outcome']}"}
+        return environment.from_string(text).render()
+
+
+def _link(claim: str) -> str:
+    papers = {"A": "itvreg", "B": "arr", "C": "scan"}
+    return f"[{claim}](./{papers[claim.removeprefix('R-').removeprefix('Q-')[0]]}/claims.ipynb#{claim.lower()})"
+
+
+FILTERS = {
+    "signed": signed, "percent": SHOWN["fraction"], "extent": lambda fact: extent(fact.ends),
+    "gain": lambda fact: extent(pd.Series([fact.value])), # without its interval
+    "distance": lambda fact, reference: distance(fact.ends, reference),
+    "list": lambda fact: " and ".join(str(fact).rsplit(", ", 1)), # `a, b, c` -> `a, b and c`
+    "brackets": lambda fact: f" ({fact})" if fact.value else "",
+}
+
+
+def _read(text: str) -> int | float | str: # of the file
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _text_of_cell(place: str) -> str: # `findings/text1`: a notebook in `nbs/papers/`, and the id of its cell
+    notebook, _, name = place.rpartition("/")
+    cells = json.loads((project_root() / f"nbs/papers/{notebook}.ipynb").read_text("utf-8"))["cells"]
+    texts = {cell["id"]: "".join(cell["source"]) for cell in cells}
+    check_known(f"cell of {notebook} called", name, texts)
+    return texts[name].partition("\n")[2]
+
+
+def load_ipython_extension(shell) -> None:
+    "Let cells of Markdown name the facts that the notebook calls `facts`, and what else it has."
+    def markdown(line, cell):
+        show(shell.user_ns["facts"].render(cell, **shell.user_ns))
+
+    shell.register_magic_function(markdown, "cell")
