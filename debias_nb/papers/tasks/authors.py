@@ -42,7 +42,7 @@ from ..settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod
 from ...runs.tasks import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
 from ...measures.rankings import reciprocal_rank
 from .retrieval import first_hits, recall_at
-from ...runs.pair_batches import columns_of
+from ...runs.pair_batches import batch_columns
 from ...runs.training import curve_summary, history_summary, train_with
 from ..worlds.planted_authors import author_words
 
@@ -167,7 +167,7 @@ class HeldOutLoss(TrainerCallback):
     def note(self, *_, **__):
         self.loss.model.eval()
         with torch.no_grad():
-            value = self.loss(columns_of(self.batch), self.labels)
+            value = self.loss(batch_columns(self.batch), self.labels)
         self.values.append(round(float(value), 5))
 
     on_train_begin = on_epoch_end = note
@@ -183,7 +183,7 @@ def settled_epochs(losses: list[float]) -> int: # of `HeldOutLoss`; a multiple o
     return STEP * int(np.ceil(max(enough[0], 1) / STEP))
 
 
-def held_out(run: RunConfig) -> dict: # empty where there are none
+def held_out_batch(run: RunConfig) -> dict: # empty where there are none
     "Return the validation texts by authors of training as one batch."
     split = author_split(run.corpus)
     authors = np.unique(np.asarray(split.train.author))
@@ -309,7 +309,7 @@ def _fit(run: RunConfig, teacher):
     tokens = _tokens(run.encoder, run.corpus, "train")
     loss = author_loss(
         run.method.authors, model, labels, run.training.temperature, lambda: topic_rows(run.corpus), teacher, run.seed)
-    batch = {} if loss.numbered else held_out(run)
+    batch = {} if loss.numbered else held_out_batch(run)
     watch = HeldOutLoss(loss, batch) if batch else None
     fit_authors(model, loss, tokens, labels, run, (watch,) if watch else ())
     return model, loss.history, watch.values if watch else []
