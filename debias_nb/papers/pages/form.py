@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..costs import Reckoning, taken, two_digits
-from .as_printed import PRINTED_TABLE, key_deviations, title_of
+from .as_printed import key_deviations, title_of
 from .cells import row_name
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
@@ -26,22 +26,6 @@ def words_seen(page: str) -> int: # page: Markdown
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>| ± [\d.]+", " ", page)
     text = re.sub(r"\]\([^)]*\)", "] ", text)
     return sum(any(map(str.isalnum, word)) for word in text.split())
-
-
-def printed_parts(
-    page: str, # `paper/name`
-) -> list[str]: # e.g. `table3`, `figure2`
-    "List the printed tables and figures of a page: of its configurations, of its lists of cases, or of its name."
-    parts = {}
-    for experiment in all_experiments(page.partition("/")[0]):
-        if page_of(experiment) == page:
-            own_name = re.sub(r"0+(?=\d)", "", experiment.experiment)
-            ids = [table.id for table in experiment.tables if PRINTED_TABLE.fullmatch(table.id)] or [own_name]
-            parts |= dict.fromkeys(filter(PRINTED_TABLE.fullmatch, ids))
-    lists = load_expected(page.partition("/")[0]).lists
-    if lists.keys() & parts.keys():
-        parts |= dict.fromkeys(lists)
-    return list(parts)
 
 
 VERDICTS = "*Better*, *worse*, *within a point*, *cannot tell*, *detectable*: [rules](../claims.ipynb#how-we-decided)."
