@@ -264,9 +264,9 @@ def grade_of(words, contradictions=0, is_announced=True, columns=("a", "b"), enc
 
 
 @pytest.mark.parametrize("certain, options", [
-    ("high", {}), ("moderate", {"before": False}), ("moderate", {"columns": ("a",)}), ("moderate", {"replicates": 4}),
-    ("moderate", {"against": 5}),
-    ("low", {"before": False, "columns": ("a",)}), ("low", {"columns": ("a",), "encoders": ("x",)}),
+    ("high", {}), ("moderate", {"is_announced": False}), ("moderate", {"columns": ("a",)}),
+    ("moderate", {"replicates": 4}), ("moderate", {"contradictions": 5}),
+    ("low", {"is_announced": False, "columns": ("a",)}), ("low", {"columns": ("a",), "encoders": ("x",)}),
 ])
 def test_certainty_follows_one_rule(certain, options):
     assert grade_of(["worse"] * 5, **options) == certain

@@ -111,6 +111,7 @@ class LanguageDebiasing(nn.Module):
         "Return H^d and H^bias, (n, d) each."
         if self.detach:
             hidden = hidden.detach()
+        hidden = hidden.to(self.gate[0].weight.dtype) # of a branch in half precision
         return debias(hidden, self.transform, self.gate, self.remain)
 
 # %% ../../nbs/losses/scan_head.ipynb #aeb87e23

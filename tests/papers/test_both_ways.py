@@ -153,7 +153,9 @@ def test_scan(tmp_path, profile):
     model = made.cross_encoder(tmp_path / "model", labels=2).train()
     with torch.no_grad():
         last_layer(model).weight.mul_(50)
-    options = {"SCAN": {"variant": "paper", "class_mass": "free"}, "SCAN, ours": {}}
+    printed = {"variant": "paper", "class_mass": "free"}
+    options = {"SCAN (weights by Adam)": {**printed, "optimizer": "adam"}, "SCAN (weights by SGD)": printed,
+               "SCAN, ours": {}}
     for name, settings in options.items():
         scan = methods[name]
         loss = SCAN(model, memory=Memory("ema", scan.alpha), temperature=scan.temperature, **settings)
