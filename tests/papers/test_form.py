@@ -107,7 +107,7 @@ def test_printed_rows_that_one_name_of_ours_would_take_stay_apart(results):
 
 def test_columns_that_nothing_of_ours_is_like_stand_apart_where_that_is_asked(results):
     study = results.load("itvreg/table02", "small")
-    rows, without = side_by_side(study, "table8", apart=True)
+    rows, without = side_by_side(study, "table8", all_columns=True)
     assert rows.loc[("Electronics", "the paper"), "OutReg"] == "33.14 ± 0.07" and len(without) == 30
     assert set(study["table8"].test) < set(rows.index.get_level_values(0))
     assert side_by_side(study, "table8")[0].empty

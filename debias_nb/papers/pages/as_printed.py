@@ -342,9 +342,9 @@ def faults(comparisons: list[Comparison]) -> list[str]:
                          for profile, reason in comparison.reasons.items() if not reason]
         present = {profile for comparison in alike for profile in comparison.here}
         differing = {profile for comparison in alike for profile in comparison.differing}
-        explained = setting.why or {} if not isinstance(setting.why, str) else present
+        with_reason = setting.why or {} if not isinstance(setting.why, str) else present
         messages += [f"{place}: a reason for {profile}, where nothing differs"
-                     for profile in PROFILES if profile in explained and profile not in differing]
+                     for profile in PROFILES if profile in with_reason and profile not in differing]
         if setting.told is not None and setting.value is not None and present > differing and not setting.by:
             messages.append(f"{place}: told to be as printed, and nothing is named that does it (`by`)")
     return messages

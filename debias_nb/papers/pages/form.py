@@ -79,7 +79,7 @@ def side_by_side(
     study: Study,
     table: str,               # its name in `experiments/printed/` and in the configuration
     like: Like | None = None,
-    apart: bool = False,      # also the printed columns that have none of ours
+    all_columns: bool = False, # also the printed columns that have none of ours
 ) -> tuple[pd.DataFrame, pd.DataFrame]: # test and side down, methods across; the printed cells without one of ours
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
     like = like or {}
@@ -88,9 +88,9 @@ def side_by_side(
     ours = _measured(study[table], like)
     is_beside = pd.MultiIndex.from_frame(printed[["method", "test"]]).isin(
         pd.MultiIndex.from_frame(ours[["method", "test"]])) & printed.value.notna()
-    shown = printed[printed.method.isin(ours.method) if apart else is_beside]
-    ours = ours[ours.method.isin(shown.method)]
-    rows = pd.concat([shown, ours[ours.test.isin(shown.test)], ours[~ours.test.isin(printed.test)]])
+    visible = printed[printed.method.isin(ours.method) if all_columns else is_beside]
+    ours = ours[ours.method.isin(visible.method)]
+    rows = pd.concat([visible, ours[ours.test.isin(visible.test)], ours[~ours.test.isin(printed.test)]])
     texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
     wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
     for cell in study.cells:
@@ -99,7 +99,7 @@ def side_by_side(
         if (cell.table, cell.status) == (table, "failed") and wide.get(method, {}).get(place) == "—":
             wide.loc[place, method] = "failed"
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
-    wide = wide.reindex(order[order.isin(wide.index)], columns=shown.method.unique())
+    wide = wide.reindex(order[order.isin(wide.index)], columns=visible.method.unique())
     return wide, cells[~is_beside.groupby(level=0).any()]
 
 
@@ -115,7 +115,7 @@ def lacking(
     for row in cells.itertuples():
         block = row.why
         if block not in (BLANK, QUOTED):
-            fits = [why for of, why in reasons.items() if of.casefold() in block.casefold()]
+            fits = [reason for name, reason in reasons.items() if name.casefold() in block.casefold()]
             block = fits[0] if fits else UNEXPLAINED
         blocks.setdefault(block, []).append(row.method)
     names = ", ".join(dict.fromkeys(blocks.get(QUOTED, ())))
@@ -126,13 +126,13 @@ UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "c
 
 
 def show_cells(
-    study: Study, table: str, like: Like | None = None, apart: bool = False, # as `side_by_side`
+    study: Study, table: str, like: Like | None = None, all_columns: bool = False, # as `side_by_side`
     note: str = "", # a line of words
 ) -> None:
     "Display what a paper prints and ours, cell by cell, and say why printed cells have none of ours."
     expected = load_expected(study.experiment.paper)
     printed = expected.tables[table]
-    rows, without = side_by_side(study, table, like, apart)
+    rows, without = side_by_side(study, table, like, all_columns)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
     spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
     words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "
