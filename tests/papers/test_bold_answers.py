@@ -119,7 +119,7 @@ def without_place(page: str) -> list[str]:
         means = [pair for pair in own if "—" not in pair] if other.startswith(PLAIN) else []
         if not means:
             continue
-        pairs = [(float(one), float(another)) for one, another in means]
+        pairs = [[float(text.partition(" ")[0]) for text in pair] for pair in means]
         gaps = [(one - another) * (1 if max(one, another) > 1 else 100) for one, another in pairs]
         lacking += [f"{row['']}: {end:+.1f}" for end in ends_of([row]) if min(abs(gap - end) for gap in gaps) > .11]
     return lacking
