@@ -85,13 +85,15 @@ def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `CO
 
 
 def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one table; as `_printed`
-    "List our means, with standard deviations, as `tables.means` has them."
+    "List our means, with standard deviations, as `tables.means` has them, and steps where records say them."
     rows = main(runs)
     rows = rows.assign(**{column: rows[column].map(lambda old: like.get(old, old)) for column in ("method", "test")})
+    steps = rows.assign(test=rows.test.str.rpartition(" ")[0] + " steps", value=rows.steps, unit="steps")
+    rows = pd.concat([rows, steps.dropna(subset="value")])
     cells = []
     for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
         values = of_replicates(group)
-        cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS[group.unit.iloc[0]], ""))
+        cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS.get(group.unit.iloc[0], 0), ""))
     return pd.DataFrame(cells, columns=COLUMNS)
 
 
