@@ -71,7 +71,12 @@ def contradiction(page: str) -> str: # empty where there is none, or nothing to 
     same = [row for row in estimates if (match := ROW.search(row["estimate, points"]))
             and tuple(map(number, match.groups())) == stated]
     if not same:
-        return f"{stated} is the estimate of none of its rows"
+        tests_in_all = re.search(r"the mean of (\d+) tests", found[2])
+        ends = [(first, last) for first, last in combinations(range(len(estimates) + 1), 2) if last - first > 1]
+        sizes = [sum(int(tests[row[""]][column]) for row in estimates[first:last] for column in COUNTS)
+                 for first, last in ends]
+        is_joined = tests_in_all and int(tests_in_all[1]) in sizes # the tests of several rows
+        return "" if is_joined else f"{stated} is the estimate of none of its rows"
     words = set().union(*(words_of(row, tests[row[""]], yes) for row in same))
     return "" if found[1] in words else f"{found[1]}, and its estimates say {words}"
 
@@ -119,7 +124,7 @@ def without_place(page: str) -> list[str]:
         means = [pair for pair in own if "—" not in pair] if other.startswith(PLAIN) else []
         if not means:
             continue
-        pairs = [[float(text.partition(" ")[0]) for text in pair] for pair in means]
+        pairs = [tuple(float(mean.partition(" ")[0]) for mean in pair) for pair in means] # `39.7 ± 0.1`
         gaps = [(one - another) * (1 if max(one, another) > 1 else 100) for one, another in pairs]
         lacking += [f"{row['']}: {end:+.1f}" for end in ends_of([row]) if min(abs(gap - end) for gap in gaps) > .11]
     return lacking

@@ -213,18 +213,16 @@ def summarize(
                      <= {(weights or {}).get(name, PAPERS_WEIGHT)})
         sizes = pd.Series((paper_differences or {}).get(name, []) if is_papers else [], dtype=float).dropna()
         mean = estimate_of(judged_rows) if len(judged_rows) else None
-        further = [] if mean is None or mean.next_low != mean.next_low else [mean.next_low, mean.next_high]
         lines[name] = {
             "estimate, points": "not run" if mean is None else bracket(mean), "effect": effect_text(mean),
             "printed difference, points": from_to(sizes),
             "printed size": printed_size(mean, sizes, SLIGHT) if mean and len(sizes) else "",
-            "a further test": from_to(pd.Series(further, dtype=float)),
         } | counts(judged_rows.word) | {"difference, points": from_to(judged_rows.difference)}
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
 
 
-ESTIMATED = ("estimate, points", "effect", "printed difference, points", "printed size", "a further test")
+ESTIMATED = ("estimate, points", "effect", "printed difference, points", "printed size")
 
 
 def folded(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]: # of `summarize`

@@ -434,11 +434,17 @@ def questions(
     Where a claim asks several, *holds* takes each of them; for all other words the level is shared among them."""
     asked = [(*(side.names for side in line.sides), line.names, line.margin, line.gain) for line in comparisons.line]
     groups = [rows for _, rows in comparisons.groupby(pd.Series(asked, comparisons.index, dtype=object), sort=False)]
-    return [_question(rows, 1 - (1 - LEVEL) / len(groups), printed or {}, states_size) for rows in groups]
+    made = sum(bool(_made(rows)) for rows in groups)
+    return [_question(rows, 1 - (1 - LEVEL) / max(made, 1), printed or {}, states_size) for rows in groups]
+
+
+def _made(rows: pd.DataFrame) -> list[stats.Paired]:
+    "List the comparisons that have an interval."
+    return [pair for pair in rows.paired if pair is not None and pair.sources and not math.isnan(pair.error)]
 
 
 def _question(rows: pd.DataFrame, level: float, printed: dict[str, list[float]], states_size: bool) -> Question:
-    made = [pair for pair in rows.paired if pair is not None and pair.sources and not math.isnan(pair.error)]
+    made = _made(rows)
     name, direction = rows.comparison.iloc[0], rows.direction.iloc[0]
     if not made:
         return Question(name, direction, rows, None, overall(rows.verdict))

@@ -17,7 +17,7 @@ from .tables import provenance, rests_on, show, text_table, with_std
 from .verdicts import resting_on
 
 
-MOST_WORDS = 600 # of a page, for each printed table or figure that it is about
+MOST_WORDS = 700 # of a page, for each printed table or figure that it is about
 
 
 def words_seen(page: str) -> int: # page: Markdown
