@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from debias_nb.papers.pages.details import SCAN_ROWS
 from debias_nb.papers.pages.expected import load_expected
-from debias_nb.papers.pages.form import MOST_WORDS, printed_parts, run_table, side_by_side, title_of, words_seen
+from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, lacking, printed_parts, run_table, side_by_side
+from debias_nb.papers.pages.form import title_of, words_seen
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import arrange
-from debias_nb.papers.pages.tables import means
+from debias_nb.papers.pages.tables import means, with_std
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in (ROOT / "reports").glob("*/*.md") if re.fullmatch(r"(table|figure)\d+", path.stem))
@@ -24,7 +26,7 @@ def results():
 
 
 @pytest.mark.parametrize("text, count", [
-    ("# Two words", 2), ("| a | 1.5 ± 0.2 | — |\n|---|---:|---:|", 3),
+    ("# Two words", 2), ("| a | 1.5 ± 0.2 | — |\n|---|---:|---:|", 2),
     ("[two words](./a/long_address.md#with-parts)", 2),
     ("![not seen](./a.svg) one", 1), ('<a id="x"></a><details><summary>three are here</summary> and folded</details>',
                                       5), ("**AUC(0.05)** `run it`", 3),
@@ -66,36 +68,43 @@ def test_all_printed_tables_have_a_place():
                                                ("scan/table03", "table3", {"TANDA-re": "TANDA"})])
 def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name, table, like):
     study = results.load(name, "small")
-    rows, count = side_by_side(study, table, like)
-    cells_of_table = load_expected(study.experiment.paper).tables[table]
+    rows, without = side_by_side(study, table, like)
+    printed = load_expected(study.experiment.paper).tables[table]
     table_means = means(study[table])
-    assert 0 < count <= len(cells_of_table.cells)
+    assert len(without) < len(printed.cells)
     for (test, side), cells in rows.iterrows():
         for method, text in cells[cells != "—"].items():
             if side.startswith("here: "):
                 key = method if table_means.index.nlevels == 1 else (side.removeprefix("here: "), method)
                 row = table_means.loc[key]
-                assert row[test].partition(" ")[0] == text
+                assert row[test].removesuffix(" (partial)") == text
             else:
                 names = {method, *(paper for paper, name in (like or {}).items() if name == method)}
-                values = [cell.value for cell in cells_of_table.cells if cell.column == test
-                          and {*cell.row.values()} & names]
-                assert float(text) in values
+                texts = [with_std(cell.value, cell.std, printed.decimals) for cell in printed.cells
+                         if cell.column == test and {*cell.row.values()} & names and cell.value is not None]
+                assert text in texts
 
 
 def test_names_that_nothing_has_leave_nothing_beside(results):
-    rows, count = side_by_side(results.load("itvreg/table03", "planted"), "table3")
-    assert rows.empty and count == 0, "synthetic data have other columns"
+    rows, without = side_by_side(results.load("itvreg/table03", "planted"), "table3")
+    assert rows.empty and len(without) == 84, "synthetic data have other columns"
 
 
-def test_several_columns_of_one_name_are_averaged(results):
+def test_printed_rows_that_one_name_of_ours_would_take_stay_apart(results):
+    rows, without = side_by_side(results.load("scan/table02", "small"), "table2", SCAN_ROWS)
+    assert rows.loc[("MAP", "the paper"), "TANDA"] == "0.8890" and rows.loc[("P@1", "the paper"), "TANDA"] == "—"
+    reasons = lacking(without, load_expected("scan").without)
+    assert f"{sum(without.why == 'quoted from earlier work')} quoted from earlier work (HyperQA, " in reasons
+    assert "TANDA-re" in reasons and reasons.endswith("6 blank in print")
+
+
+def test_columns_that_nothing_of_ours_is_like_stand_apart_where_that_is_asked(results):
     study = results.load("itvreg/table02", "small")
-    cells_of_table = load_expected("itvreg").tables["table8"]
-    every = dict.fromkeys([*(cell.column for cell in cells_of_table.cells), *study["table8"].test.unique()], "all")
-    rows, count = side_by_side(study, "table8", every)
-    of_base = [cell.value for cell in cells_of_table.cells if cell.row["method"] == "Base"]
-    assert float(rows.loc[("all", "the paper"), "Base"]) == pytest.approx(sum(of_base) / len(of_base), abs=.005)
-    assert count == len(cells_of_table.cells)
+    rows, without = side_by_side(study, "table8", apart=True)
+    assert rows.loc[("Electronics", "the paper"), "OutReg"] == "33.14 ± 0.07" and len(without) == 30
+    assert set(study["table8"].test) < set(rows.index.get_level_values(0))
+    assert side_by_side(study, "table8")[0].empty
+    assert UNEXPLAINED in lacking(without, {})
 
 
 def test_what_a_page_takes_is_what_its_records_took(results):

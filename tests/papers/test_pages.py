@@ -142,7 +142,7 @@ def test_counts_of_words_stand_in_columns():
     comparisons = summarize({"a − b": of_size(2, -3, .1), "c − b": of_size()}, {"a − b": pd.Series([1.5, 2.])})
     first, second = comparisons.to_dict("records")
     assert [first[word] for word in ("better", "worse", "within a point", "cannot tell")] == [1, 1, 1, 0]
-    assert first["difference, points"] == "−3.0 to +2.0" and first["the paper prints, points"] == "+1.5 to +2.0"
+    assert first["difference, points"] == "−3.0 to +2.0" and first["printed difference, points"] == "+1.5 to +2.0"
     assert second["difference, points"] == "not run" and distance_from(of_size()) == "not measured"
     wide = summarize({"a − b": of_size(1, spread=90.), "c − b": of_size(1, spread=9.)})["detectable, points"].tolist()
     assert wide[0] == "more than there is" and 0 < float(wide[1]) < 100
@@ -162,7 +162,7 @@ def test_bold_is_what_is_better_or_worse():
 def test_the_papers_number_stands_beside_ours_at_its_own_strength(strength, weights, text):
     ours = {"a − b": of_size(1).assign(strength=strength), "c − b": of_size(1)}
     comparisons = summarize(ours, {"a − b": pd.Series([2.]), "c − b": pd.Series([3.])},
-                            weights)["the paper prints, points"]
+                            weights)["printed difference, points"]
     assert comparisons.tolist() == [text, "+3.0"]
 
 

@@ -185,7 +185,7 @@ def summarize(
         line["detectable, points"] = detectable(judged_rows.finds[judged_rows.word == "cannot tell"])
         is_papers = (set(judged_rows.get("strength", pd.Series(dtype=float)).dropna())
                      <= {(weights or {}).get(name, PAPERS_WEIGHT)})
-        line["the paper prints, points"] = from_to(pd.Series(
+        line["printed difference, points"] = from_to(pd.Series(
             (paper_differences or {}).get(name, []) if is_papers else [], dtype=float))
         lines[name] = line
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))

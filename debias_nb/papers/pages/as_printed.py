@@ -1,22 +1,95 @@
-"""The settings that a paper prints, those of the runs, which are read from configurations, and why they differ."""
+"""What papers print, setting by setting and equation by equation, what runs have of it, and why that differs.
+
+All of it is in `experiments/as_printed.yaml`, a row each.
+"""
 import importlib
+import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
+from IPython.display import Markdown
+from pydantic import Field
 
 from ...checks import ConfigError, check_known
-from ...runs.config import BlockConfig, ExperimentConfig, RunConfig, load_experiment
-from .expected import PrintedSetting, Value, load_expected, of_profile
+from ...files import Names, Settings, load_config, once_per_state, project_root
+from ...runs.config import BlockConfig, ExperimentConfig, Profile, RunConfig, load_experiment
+from ...runs.parquet import published_columns
+from ...runs.records import committed_store
+from ..settings.answers import first_stage
 from .frame import PROFILES, all_experiments, profiles_of
 from .places import address_of, page_of
 from .report import PRINTED_TABLE
 from .tables import text_table
-from ..settings.answers import first_stage
 
 
+LEDGER = "experiments/as_printed.yaml"
 NONE = "none" # a setting that is not there, as the number of something that is not done
+Value = int | float | str
+Told = str | dict[Profile, str] # for all profiles, or for some
+
+
+class PrintedSetting(Settings):
+    """One setting or equation as a paper prints it, and where that of the runs is read.
+
+    `read` is a path from a run, as `training.margin` or `data.split.authors`; a name of `READERS`; or an object of the
+    code, as `debias_nb.papers.tasks.answers.PERTURBED_SHARE`. What nothing says is `told` in words, and what does it,
+    or the test that holds it, is `by`.
+    """
+    kind: Literal["setting", "equation"] = "setting"
+    name: str
+    experiments: Annotated[Names, Field(min_length=1)] # that it holds for, by their names in experiments/<paper>/
+    value: Value | tuple[Value, ...] | None # None: the paper is silent
+    place: Annotated[str, Field(pattern=r"^(Appendix|Equation|Figure|Section|Supplement|Table)s? ")] # in its text
+    quote: str | None = None     # a few words of the paper; an equation is its own
+    read: str | None = None
+    where: dict[str, tuple[Value, ...]] = {} # path -> values: the runs that it is about; default: all that are trained
+    ours: Value | tuple[Value, ...] | None = None # what a configuration calls the printed value; default: the same
+    told: Told | None = None
+    by: str | None = None        # `tests/….py::test_…`, or `debias_nb.….name`
+    why: Told = {}               # it differs
+    note: str | None = None      # how the paper is read, where it can be read in several ways
+    matters: bool = False        # another value may change an answer: pages of tables name it where it differs
+    notebooks: Names = ()        # of `nbs/`, that list it among their deviations
+
+    @property
+    def values(self) -> tuple[Value, ...]: # as configurations say them; empty where the paper is silent
+        value = self.value if self.ours is None else self.ours
+        return () if value is None else _several(value)
+
+    def rules(self):
+        is_silent = self.value is None
+        yield (self.read is None) == (self.told is None), "either `read` or `told` is needed"
+        yield self.where and self.read is None, "`where` belongs to what is read"
+        yield is_silent and (self.why or self.ours is not None), (
+            "where the paper is silent nothing differs: say it in `note`")
+        yield not (is_silent or self.quote or self.kind == "equation"), "a few words of the paper are needed (`quote`)"
+
+
+def of_profile(
+    text: Told,
+    profile: Profile,
+) -> str: # empty where nothing is told of it
+    "Return what is told of a profile."
+    return text if isinstance(text, str) else text.get(profile, "")
+
+
+_read_once = once_per_state(load_config)
+
+
+def printed_settings(paper: str) -> tuple[PrintedSetting, ...]:
+    "Read the rows of a paper. Raises `ConfigError` naming file and key, also for a row that occurs twice."
+    rows = _read_once(project_root() / LEDGER, dict[str, tuple[PrintedSetting, ...]], LEDGER)[paper]
+    places = set()
+    for setting in rows:
+        for experiment in setting.experiments:
+            place = (setting.name, experiment, *sorted(setting.where.items()))
+            if place in places:
+                raise ConfigError(f"{LEDGER}: the setting {setting.name!r} of {paper}/{experiment} occurs twice")
+            places.add(place)
+    return rows
 
 
 def _metrics(experiment: ExperimentConfig, *_) -> tuple[str, ...]:
@@ -27,34 +100,18 @@ def _metrics(experiment: ExperimentConfig, *_) -> tuple[str, ...]:
     return tuple(sorted(of_columns | of_tables))
 
 
-def _author_epochs(_experiment, _block, run: RunConfig) -> int | float:
+def _attempts(run: RunConfig) -> list[RunConfig]:
     from ..tasks.authors import attempts
-    return attempts(run)[0].training.epochs
+    return attempts(run)
 
 
-def _weight_rate(_experiment, _block, run: RunConfig) -> float:
+def _of_weights(run: RunConfig, name: str) -> object: # of the learner of SCAN's weights
     from ...losses.scan import VARIANTS
-    return run.method.scan.rate or VARIANTS[run.method.scan.variant]["lr"]
-
-
-def _weight_steps(_experiment, _block, run: RunConfig) -> int:
-    from ...losses.scan import VARIANTS
-    return VARIANTS[run.method.scan.variant]["steps"]
-
-
-def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
-    stage = first_stage(run)
-    return stage.corpus if stage else None
+    return VARIANTS[run.method.scan.variant][name]
 
 
 # in an epoch, unless `epoch_of` is set
 PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"}
-
-
-def _passed_over(_experiment, _block, run: RunConfig) -> str:
-    return run.training.epoch_of or PASSED_OVER[run.training.loss]
-
-
 READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]] = { # what no single field says
     "seeds": lambda experiment, block, run: block.seeds,
     "number of seeds": lambda experiment, block, run: len(block.seeds),
@@ -62,11 +119,15 @@ READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]]
     "learning rates": lambda experiment, block, run: (run.training.learning_rate, *run.training.further_rates),
     "temperatures": lambda experiment, block, run: (run.training.temperature, *run.training.further_temperatures),
     "held-out categories": lambda experiment, block, run: len(run.data.held_out),
-    "epochs of authors": _author_epochs,
-    "rate of the weights": _weight_rate,
-    "steps of the weights": _weight_steps,
-    "first stage": _first_stage,
-    "passed over": _passed_over,
+    "epochs of authors": lambda experiment, block, run: _attempts(run)[0].training.epochs,
+    "choice of settings": lambda experiment, block, run:
+        "by R@8 on validation texts" if len(_attempts(run)) > 1 else NONE,
+    "rate of the weights": lambda experiment, block, run: run.method.scan.rate or _of_weights(run, "lr"),
+    "steps of the weights": lambda experiment, block, run: _of_weights(run, "steps"),
+    "scale of H": lambda experiment, block, run:
+        "unit deviation of each feature" if _of_weights(run, "scale") else "as it is",
+    "first stage": lambda experiment, block, run: stage.corpus if (stage := first_stage(run)) else None,
+    "passed over": lambda experiment, block, run: run.training.epoch_of or PASSED_OVER[run.training.loss],
 }
 
 
@@ -89,7 +150,7 @@ def _several(value) -> tuple[Value, ...]: # several values as they are, one valu
     return tuple(NONE if item is None else item for item in values)
 
 
-def _constant(name: str):
+def constant(name: str):
     "Return an object of the code by its full name."
     module, _, attribute = name.rpartition(".")
     return getattr(importlib.import_module(module), attribute)
@@ -101,26 +162,34 @@ def _is_meant(setting: PrintedSetting, run: RunConfig) -> bool:
     return all(set(_several(_value_at(run, path))) & set(values) for path, values in setting.where.items())
 
 
+_ids = once_per_state(lambda path: frozenset(published_columns(path, ["id"])["id"]))
+
+
+def _is_recorded(run: RunConfig) -> bool:
+    path = committed_store().folder / f"{run.place}.parquet"
+    return path.is_file() and run.id in _ids(path)
+
+
 def read_values(
     setting: PrintedSetting, # with `read`
     experiment: ExperimentConfig,
 ) -> dict[tuple[Value, ...], list[RunConfig]]: # value -> a run of the first seed for each place that has it
-    """Read a setting from all runs that it is about.
+    """Read a setting from the runs that it is about: from those that have a record, or from all where none has.
 
     Raises `ConfigError` for a name that no configuration has."""
-    runs_by_value = {}
+    runs = []
     for block in experiment.blocks:
         first_seed = block.model_copy(update={"seeds": block.seeds[:1], "worlds": 0})
-        for run in experiment.block_runs(first_seed):
-            if not _is_meant(setting, run):
-                continue
-            if setting.read.startswith("debias_nb."):
-                value = _constant(setting.read)
-            elif setting.read in READERS:
-                value = READERS[setting.read](experiment, block, run)
-            else:
-                value = _value_at(run, setting.read)
-            runs_by_value.setdefault(_several(value), []).append(run)
+        runs += [(block, run) for run in experiment.block_runs(first_seed) if _is_meant(setting, run)]
+    runs_by_value = {}
+    for block, run in [pair for pair in runs if _is_recorded(pair[1])] or runs:
+        if setting.read.startswith("debias_nb."):
+            value = constant(setting.read)
+        elif setting.read in READERS:
+            value = READERS[setting.read](experiment, block, run)
+        else:
+            value = _value_at(run, setting.read)
+        runs_by_value.setdefault(_several(value), []).append(run)
     return runs_by_value
 
 
@@ -143,7 +212,7 @@ OWNERS: dict[str, Callable[[RunConfig], str]] = { # of several values of one set
 
 def _as_code(value: Value) -> Value:
     "Mark the name that a configuration has for something."
-    return f"`{value}`" if isinstance(value, str) and value != NONE else value
+    return f"`{value}`" if isinstance(value, str) and value != NONE and " " not in value else value
 
 
 def values_in_words(runs_by_value: dict[tuple[Value, ...], list[RunConfig]]) -> str:
@@ -173,28 +242,32 @@ class Comparison:
     differing: tuple[str, ...] # profiles
 
     @property
-    def reasons(self) -> dict[str, str]: # profile -> why it differs there, empty without a reason
-        reasons = {profile: of_profile(self.setting.why, profile) for profile in self.differing}
-        return reasons | ({"paper": self.setting.unmet or ""} if "paper" in self.differing else {})
+    def is_printed(self) -> bool:
+        return self.setting.value is not None
 
     @property
-    def why(self) -> str:
-        "Return the reasons, with their profiles where these have several, and how the paper is read."
+    def reasons(self) -> dict[str, str]: # profile -> why it differs there, empty without a reason
+        return {profile: of_profile(self.setting.why, profile) for profile in self.differing}
+
+    @property
+    def why(self) -> list[str]:
+        "List the reasons, with their profiles where these have several, and how the paper is read."
         profiles = {}
         for profile, reason in self.reasons.items():
             profiles.setdefault(reason, []).append(f"`{profile}`")
         texts = [f"{', '.join(names)}: {reason}" for reason, names in profiles.items()]
         if len(profiles) == 1:
             texts = list(profiles)
-        return "; ".join(filter(None, [*texts, self.setting.note or ""]))
+        return [*texts, *filter(None, [self.setting.note])]
 
+    @property
+    def of_paper(self) -> str:
+        return in_words(_several(self.setting.value)) if self.is_printed else "not printed"
 
-SHORT = 24 # characters of a value that is repeated where runs have it, too
-
-
-def _as_printed(setting: PrintedSetting) -> str:
-    text = in_words(_several(setting.value))
-    return text if len(text) <= SHORT else "as printed"
+    @property
+    def place(self) -> str: # with words of the paper
+        quote = self.setting.quote
+        return f"{self.setting.place}: “{quote}”" if quote else self.setting.place
 
 
 def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Value, ...]) -> bool:
@@ -215,8 +288,9 @@ def compare(
     texts = {}
     differing = []
     for experiment in experiments:
+        profile = experiment.profile
         if setting.told is not None:
-            text = of_profile(setting.told, experiment.profile)
+            text = of_profile(setting.told, profile)
             values = [(text,)]
         else:
             runs_by_value = read_values(setting, experiment)
@@ -224,16 +298,18 @@ def compare(
             values = list(runs_by_value)
         if not text:
             continue
-        is_printed = _are_printed(values, setting.values)
-        texts[experiment.profile] = _as_printed(setting) if is_printed else text
-        if setting.value is not None and not is_printed:
-            differing.append(experiment.profile)
+        texts[profile] = text
+        if setting.value is not None and _are_printed(values, setting.values):
+            texts[profile] = "as printed"
+        elif setting.value is not None:
+            differing.append(profile)
     return Comparison(setting, experiments[0].experiment, texts, tuple(differing))
 
 
 def comparisons_of(
     paper: str,
-    names: list[str] | None = None, # of experiments in experiments/<paper>/; None: all
+    names: Iterable[str] | None = None, # of experiments in experiments/<paper>/; None: all
+    notebook: str | None = None,        # that lists a setting among its deviations; None: all settings
 ) -> list[Comparison]: # in the order of the printed settings
     """Compare the settings that a paper prints with those of its experiments.
 
@@ -242,10 +318,13 @@ def comparisons_of(
     for experiment in all_experiments(paper):
         experiments.setdefault(experiment.experiment, []).append(experiment)
     comparisons = []
-    for setting in load_expected(paper).settings:
-        place = f"experiments/printed/{paper}.yaml: settings: {setting.name}"
-        chosen = [name for name in setting.experiments if names is None or name in names]
-        for name in chosen:
+    for setting in printed_settings(paper):
+        if notebook and notebook not in setting.notebooks:
+            continue
+        place = f"{LEDGER}: {paper}: {setting.name}"
+        for name in setting.experiments:
+            if names is not None and name not in names:
+                continue
             check_known(f"experiment of {place}", name, experiments, ConfigError)
             comparison = compare(setting, experiments[name])
             if not comparison.here:
@@ -255,80 +334,45 @@ def comparisons_of(
 
 
 def faults(comparisons: list[Comparison]) -> list[str]:
-    "List what is wrong with reasons: one that is not there where a setting differs, and one that explains nothing."
-    messages = []
+    """List what is wrong with reasons and with what is told.
+
+    A setting that differs has a reason, a reason a difference, and what is as printed by our word alone names what
+    does it."""
     by_setting = {}
     for comparison in comparisons:
-        unexplained = [profile for profile, reason in comparison.reasons.items() if not reason]
-        place = f"{comparison.setting.name} of {comparison.experiment}"
-        messages += [f"{place}: differs at {profile} without a reason" for profile in unexplained]
         by_setting.setdefault(id(comparison.setting), []).append(comparison)
+    messages = []
     for alike in by_setting.values():
         setting = alike[0].setting
-        reasons = [*(setting.why if isinstance(setting.why, dict) else []), *["paper"] * bool(setting.unmet)]
-        differing = {profile for comparison in alike for profile in comparison.differing}
         place = f"{setting.name} of {', '.join(setting.experiments)}"
-        superfluous = [profile for profile in reasons if profile not in differing]
-        messages += [f"{place}: a reason for {profile}, where nothing differs" for profile in superfluous]
+        for comparison in alike:
+            messages += [f"{setting.name} of {comparison.experiment}: differs at {profile} without a reason"
+                         for profile, reason in comparison.reasons.items() if not reason]
+        present = {profile for comparison in alike for profile in comparison.here}
+        differing = {profile for comparison in alike for profile in comparison.differing}
+        explained = setting.why or {} if not isinstance(setting.why, str) else present
+        messages += [f"{place}: a reason for {profile}, where nothing differs"
+                     for profile in PROFILES if profile in explained and profile not in differing]
+        if setting.told is not None and setting.value is not None and present > differing and not setting.by:
+            messages.append(f"{place}: told to be as printed, and nothing is named that does it (`by`)")
     return messages
 
 
-def _numbered(ids: list[tuple[str, str]]) -> str: # kind, number
-    numbers = {}
-    for kind, number in ids:
-        numbers.setdefault(kind.capitalize(), set()).add(int(number))
-    parts = []
-    for kind, ids_of_kind in numbers.items():
-        parts.append(f"{kind}{'s' * (len(ids_of_kind) > 1)} {', '.join(map(str, sorted(ids_of_kind)))}")
-    return "; ".join(parts)
+def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each once
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+def title_of(part: str) -> str: # part: `table3`
+    return re.sub(r"0*(\d+)", r" \1", part).capitalize()
 
 
 def printed_places(
     paper: str,
     experiment: str, # its name in experiments/<paper>/
-) -> str: # `Tables 1, 2, 8; Figures 3, 5`
+) -> str: # `Table 1, Table 2, Figure 3`
     "Name the tables and figures of a paper that an experiment makes."
-    ids = []
-    for profile in profiles_of(f"{paper}/{experiment}"):
-        tables = load_experiment(f"{paper}/{experiment}", profile).tables
-        ids += [match.groups() for table in tables if (match := PRINTED_TABLE.fullmatch(table.id))]
-    return _numbered(ids or [PRINTED_TABLE.fullmatch(experiment).groups()])
-
-
-@dataclass(frozen=True)
-class Row:
-    "A setting with all experiments that have the same of it."
-    comparison: Comparison
-    experiments: tuple[str, ...]
-
-    def cells(self, profiles: tuple[str, ...]) -> list[str]:
-        value = self.comparison.setting.value
-        of_paper = "not printed" if value is None else in_words(_several(value))
-        texts = {profile: self.comparison.here.get(profile, "—") for profile in profiles}
-        texts |= {profile: f"**{texts[profile]}**" for profile in profiles if profile in self.comparison.differing}
-        return [of_paper, *texts.values(), self.comparison.why]
-
-
-def rows_of(comparisons: list[Comparison]) -> list[Row]:
-    "Put experiments that have the same of a setting into one row."
-    experiments = {}
-    first = {}
-    for comparison in comparisons:
-        key = id(comparison.setting), *comparison.here.items()
-        experiments.setdefault(key, []).append(comparison.experiment)
-        first.setdefault(key, comparison)
-    return [Row(first[key], tuple(names)) for key, names in experiments.items()]
-
-
-def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
-    "Tabulate settings: what they are of, what is printed and where, what each profile has, and why."
-    rows = []
-    for row in rows_of(comparisons):
-        setting = row.comparison.setting
-        links = [f"[{printed_places(paper, name)}]({page_in(paper, name)})" for name in row.experiments]
-        of_paper, *profile_cells = row.cells(PROFILES)
-        rows.append([setting.name, ", ".join(links), of_paper, setting.place, *profile_cells])
-    return text_table(["setting", "of", "the paper prints", "in", *PROFILES, "why"], rows)
+    tables = [table.id for item in all_experiments(paper) if item.experiment == experiment for table in item.tables]
+    return ", ".join(map(title_of, unique(filter(PRINTED_TABLE.fullmatch, tables)) or [experiment]))
 
 
 def page_in(paper: str, experiment: str) -> str:
@@ -337,65 +381,120 @@ def page_in(paper: str, experiment: str) -> str:
     return address_of(load_experiment(name, profiles_of(name)[0]))
 
 
+def seen_from(text: str, folder: str) -> str: # text: Markdown with links from the project's folder
+    "Rewrite links so that they are right in a notebook of a folder."
+    return re.sub(r"\]\((nbs/[^)#]+)", lambda link: f"]({posixpath.relpath(link[1], folder)}", text)
+
+
+def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
+    "Tabulate settings: what they are of, what is printed and where, what each profile has, and why."
+    alike = {} # experiments that have the same of a setting are one row
+    for comparison in comparisons:
+        key = id(comparison.setting), *comparison.here.items()
+        alike.setdefault(key, []).append(comparison)
+    rows = []
+    for first, *others in alike.values():
+        links = [f"[{printed_places(paper, item.experiment)}]({page_in(paper, item.experiment)})"
+                 for item in (first, *others)]
+        cells = {profile: first.here.get(profile, "—") for profile in PROFILES}
+        cells |= {profile: f"**{cells[profile]}**" for profile in first.differing}
+        rows.append([first.setting.name, ", ".join(dict.fromkeys(links)), first.of_paper, first.place,
+                     *cells.values(), "; ".join(first.why)])
+    table = text_table(["setting", "of", "the paper prints", "in", *PROFILES, "why"], rows)
+    return seen_from(table, f"nbs/papers/{paper}")
+
+
+SECTIONS: dict[str, Callable[[Comparison], bool]] = { # of a page -> whether a setting stands there; the first counts
+    "What differs at `small`": lambda item: "small" in item.differing,
+    "What differs at `planted` or `paper` alone": lambda item: bool(item.differing),
+    "As printed": lambda item: item.is_printed,
+    "Not printed": lambda item: True, # a run needs it, and the paper does not name it
+}
+
+
+def ledger(paper: str) -> str: # Markdown
+    "Answer which settings of a paper our runs have, and tabulate all: first those that differ, the others folded."
+    comparisons = comparisons_of(paper)
+    parts = [answer_of(comparisons)]
+    for title, belongs in SECTIONS.items():
+        rows = [item for item in comparisons if belongs(item)]
+        comparisons = [item for item in comparisons if not belongs(item)]
+        table = settings_table(paper, rows)
+        if rows:
+            parts.append(f"## {title}\n\n{table}" if rows[0].differing else
+                         f'<details markdown="1"><summary>{title}</summary>\n\n{table}\n\n</details>')
+    return "\n\n".join(parts)
+
+
+def deviations(notebook: str) -> Markdown: # notebook: of `nbs/`, as `losses/scan`
+    "List what a notebook's code has otherwise than its paper, or has and the paper leaves open."
+    lines = []
+    for paper in load_config(project_root() / LEDGER, dict[str, list]):
+        rows = {}
+        for item in comparisons_of(paper, notebook=notebook):
+            rows.setdefault((item.setting.name, item.of_paper), []).append(item)
+        for (name, of_paper), items in rows.items():
+            profiles = {}
+            for profile in PROFILES:
+                texts = unique(text for item in items for text in item.here.get(profile, "").split("; "))
+                profiles.setdefault("; ".join(texts), []).append(f"`{profile}`")
+            texts = [f"{', '.join(names)}: {text}" for text, names in profiles.items() if text]
+            here = "; ".join(texts if len(profiles) > 1 else profiles)
+            why = "; ".join(unique(text for item in items for text in item.why))
+            lines.append(f"- **{name}** ({items[0].place}). The paper: {of_paper}. Here: {here}{why and f' ({why})'}.")
+    return Markdown(seen_from("\n".join(lines), posixpath.dirname(f"nbs/{notebook}")))
+
+
 def key_deviations(
     page: str, # the notebook of a table or figure, `paper/name`
     profile: str,
 ) -> str: # Markdown
     "Say in how many printed settings a page's runs differ from the paper, and list those that may change an answer."
     paper = page.partition("/")[0]
-    names = list(dict.fromkeys(item.experiment for item in all_experiments(paper) if page_of(item) == page))
-    comparisons = [item for item in comparisons_of(paper, names) if is_printed(item) and profile in item.here]
+    names = {item.experiment for item in all_experiments(paper) if page_of(item) == page}
+    comparisons = [item for item in comparisons_of(paper, names) if item.is_printed and profile in item.here]
     differing = [item for item in comparisons if profile in item.differing]
     rows = {}
     for item in differing:
         if item.setting.matters:
             # each once
-            rows.setdefault((item.setting.name, in_words(_several(item.setting.value))), {})[item.here[profile]] = None
-    counts = (f"Of the {len(comparisons)} settings that the paper prints here, {len(differing) or 'none'} "
+            rows.setdefault((item.setting.name, item.of_paper), {})[item.here[profile]] = None
+    counts = (f"Of {len(comparisons)} printed settings and equations {len(differing) or 'none'} "
               f"differ{'s' * (len(differing) < 2)} at `{profile}`")
     ending = ". These may change the answer:" if rows else "."
     table = ""
     if rows:
         lines = [[*names, " or ".join(texts)] for names, texts in rows.items()]
         table = text_table(["setting", "the paper prints", "here"], lines)
-    return "\n\n".join(filter(None, [f"{counts} ([all, with reasons](./as_printed.ipynb)){ending}", table]))
-
-
-def is_printed(comparison: Comparison) -> bool:
-    return comparison.setting.value is not None
-
-
-def unmet(comparisons: list[Comparison]) -> list[Comparison]:
-    "Select the settings in which even profile `paper` differs from print."
-    return [comparison for comparison in comparisons if "paper" in comparison.differing]
+    return "\n\n".join(filter(None, [f"{counts} ([all](./as_printed.ipynb)){ending}", table]))
 
 
 def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a paper
-    "Answer how many of the printed settings runs have, profile by profile."
+    "Answer how many of the printed settings and equations runs have, profile by profile."
     counts = {}
     for profile in reversed(PROFILES):
-        present = [comparison for comparison in comparisons if is_printed(comparison) and profile in comparison.here]
+        present = [item for item in comparisons if item.is_printed and profile in item.here]
         if present:
-            counts[profile] = sum(profile not in comparison.differing for comparison in present), len(present)
+            counts[profile] = sum(profile not in item.differing for item in present), len(present)
     word = "Yes" if all(equal == total for equal, total in counts.values()) else "It depends on the profile"
     ratios = ", ".join(f"{equal} of {total} at `{profile}`" for profile, (equal, total) in counts.items())
-    return f"**Answer.** {word}: of the printed settings, each counted once per table, our runs have {ratios}."
+    return (f"**Answer.** {word}: of the printed settings and equations, each counted once per table, our runs have "
+            f"{ratios}.")
 
 
 def in_short(paper: str) -> str: # a sentence or two
-    """Count the settings in which runs on public data differ from print, and name those that may change an answer.
+    """Count the settings and equations in which runs on public data differ from print.
 
-    So are those named that differ in profile `paper`."""
-    comparisons = [comparison for comparison in comparisons_of(paper) if is_printed(comparison)]
-    names = dict.fromkeys(comparison.setting.name for comparison in comparisons)
-    deviating = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing)
-    unavoidable = {comparison.setting.name: comparison.setting.unmet for comparison in unmet(comparisons)}
-    matter = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing
-                           and comparison.setting.matters)
-    text = f"{len(deviating)} of the {len(names)} printed settings differ"
-    avoidable = ", ".join(name for name in matter if name not in unavoidable)
-    text += f"; these may change an answer: {avoidable}." if avoidable else "."
-    if unavoidable:
-        reasons = "; ".join(f"{name} ({reason})" for name, reason in unavoidable.items())
-        text += f" These differ at the paper's own scale as well: {reasons}."
-    return text
+    Those that may change an answer are named, and those that differ in profile `paper`."""
+    comparisons = [item for item in comparisons_of(paper) if item.is_printed]
+
+    def names(profile="", kind=("setting", "equation"), matters=(False, True)):
+        return unique(item.setting.name for item in comparisons if item.setting.kind in kind
+                      and item.setting.matters in matters and (not profile or profile in item.differing))
+
+    counts = [f"{len(names('small', [kind]))} of the {len(names(kind=[kind]))} printed {kind}s"
+              for kind in ("setting", "equation")]
+    unavoidable = names("paper")
+    avoidable = ", ".join(name for name in names("small", matters=[True]) if name not in unavoidable)
+    return (f"{' and '.join(counts)} differ; these may change an answer: {avoidable}. At the paper's own scale these "
+            f"differ as well: {', '.join(unavoidable)}.")

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from .answers import ENDS, place_of, select
 from .cells import REFERENCE, remedy_of
 from .frame import Study, only
-from .printed import PrintedCells
+from .printed import POINTS, PrintedCells
 from .tables import differences
 from ...runs.pairing import config_of
 
@@ -348,6 +348,18 @@ def in_percent_of_plain(
     return changes.assign(**{name: 100 * changes[name] / of_row for name in ENDS})
 
 
+LEARNED = .1 # points above the base encoder, at least, where plain fine-tuning has learned something
+
+
+def untaught(runs: pd.DataFrame) -> pd.MultiIndex: # runs: of one table; encoder, corpus
+    "Find where plain fine-tuning is not above the base encoder in distribution: nothing was learned there."
+    places = ["encoder", "corpus", "unit"]
+    levels = only(runs, shift="iid", further=False).groupby([*places, "method"]).value.mean().unstack()
+    points = levels.index.get_level_values("unit").map(POINTS)
+    gain = (levels[REFERENCE] - levels["Base"]) * points
+    return gain[gain < LEARNED].index.droplevel("unit")
+
+
 # with the fraction of tokens that it masks
 MASKED = {"ITVReg": ["ITVReg", "ITVReg (0.15)", "ITVReg (0.50)"], "OutReg": ["OutReg"]}
 
@@ -355,11 +367,14 @@ MASKED = {"ITVReg": ["ITVReg", "ITVReg (0.15)", "ITVReg (0.50)"], "OutReg": ["Ou
 def of_settings(
     tables: dict[str, pd.DataFrame], # setting of training -> the runs of one table
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # as `answers.summarize` takes them
-    "Compare ITVReg and OutReg with plain fine-tuning in several settings, each out of distribution and in it."
+    """Compare ITVReg and OutReg with plain fine-tuning in several settings, each out of distribution and in it.
+
+    Where nothing was learned (`untaught`), nothing is compared."""
     printed = PrintedCells("itvreg")
     ours, theirs = {}, {}
     for (method, names), shift, (setting, runs) in product(MASKED.items(), ("ood", "iid"), tables.items()):
         changes = only(differences(runs), method=names, shift=shift)
+        changes = changes[~pd.MultiIndex.from_frame(changes[["encoder", "corpus"]]).isin(untaught(runs))]
         title = f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}"
         table, = runs.table.unique() if len(runs) else [""]
         own_names = [name for name in names if name in set(changes.method)]

@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..costs import Reckoning, taken, two_digits
-from .as_printed import PRINTED_TABLE, key_deviations
+from .as_printed import PRINTED_TABLE, key_deviations, title_of
 from .cells import row_name
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import difference_plot
 from .report import page_of
-from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance, rests_on
-from .tables import show
-from .tables import text_table
+from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, of_replicates
+from .tables import provenance, rests_on, show, text_table, with_std
 from .verdicts import resting_on
 
 
@@ -21,8 +20,10 @@ MOST_WORDS = 600 # of a page, for each printed table or figure that it is about
 
 
 def words_seen(page: str) -> int: # page: Markdown
-    "Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not."
-    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>", " ", page)
+    """Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not.
+
+    A number and its spread are one."""
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>| ± [\d.]+", " ", page)
     text = re.sub(r"\]\([^)]*\)", "] ", text)
     return sum(any(map(str.isalnum, word)) for word in text.split())
 
@@ -58,77 +59,107 @@ def show_answer(
     show(f"**Answer.** {answer}", comparisons, words, resting_on(results, *studies, of_paper=True))
 
 
-def _printed(table: ExpectedTable) -> pd.DataFrame: # side, method, test, value, digits
-    "List the cells of a printed table."
+Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name here, or names
+COLUMNS = ["side", "method", "test", "value", "std", "digits", "why"]
+
+
+def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `COLUMNS`
+    "List the cells of a printed table; a name that another printed one would take stays as it is."
     rows = []
     for cell in table.cells:
         names = dict(cell.row)
         base = names.pop("base", "")
-        rows.append((f"the paper: {base}".removesuffix(": "), row_name(**names), cell.column, cell.value,
-                     table.decimals))
-    return pd.DataFrame(rows, columns=["side", "method", "test", "value", "digits"]).astype({"value": float})
+        method = row_name(**names)
+        kind = BLANK if cell.value is None else QUOTED if cell.quoted else f"{name} {method} {cell.column}"
+        rows.append((f"the paper: {base}".removesuffix(": "), method, cell.column, cell.value, cell.std,
+                     table.decimals, kind))
+    frame = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "std": float})
+    for column in ("method", "test"):
+        free = {old: new for old, new in like.items() if new not in set(frame[column])}
+        frame[column] = [free.get(old, old) for old in frame[column]]
+    return frame
 
 
-def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
-    "List the runs of a table as cells of ours."
+def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one table; as `_printed`
+    "List our means, with standard deviations, as `tables.means` has them."
     rows = main(runs)
-    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[
-        ["side", "method", "test", "value", "digits"]]
+    rows = rows.assign(**{column: rows[column].map(lambda old: like.get(old, old)) for column in ("method", "test")})
+    cells = []
+    for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
+        values = of_replicates(group)
+        cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS[group.unit.iloc[0]], ""))
+    return pd.DataFrame(cells, columns=COLUMNS)
 
 
 def side_by_side(
     study: Study,
-    table: str,                            # its name in `experiments/printed/` and in the configuration
-    # method or column, the paper's or ours -> its name here, or names; several of one name are averaged
-    like: Mapping[str, str | tuple[str, ...]] | None = None,
-) -> tuple[pd.DataFrame, int]: # test and side down, methods across; how many printed cells stand there
+    table: str,               # its name in `experiments/printed/` and in the configuration
+    like: Like | None = None,
+    apart: bool = False,      # also the printed columns that have none of ours
+) -> tuple[pd.DataFrame, pd.DataFrame]: # test and side down, methods across; the printed cells without one of ours
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
-    tables = [_printed(load_expected(study.experiment.paper).tables[table]), _measured(study[table])]
-    names = like or {}
-    for rows in tables:
-        rows[["method", "test"]] = rows[["method", "test"]].map(lambda name: names.get(name, name))
-    tables = [rows.reset_index(names="cell").explode("method") for rows in tables]
-    places = [rows[["test", "method"]].drop_duplicates() for rows in tables]
-    printed, ours = (rows.merge(cells_there) for rows, cells_there in zip(tables, reversed(places)))
-    is_alone = ~tables[1].test.isin(tables[0].test) & tables[1].method.isin(printed.method)
-    rows = pd.concat([printed, ours, tables[1][is_alone]])
-    cells = rows.groupby(["test", "method", "side"], sort=False).agg({"value": "mean", "digits": "first"})
-    texts = [f"{value:.{digits:.0f}f}" for value, digits in cells.itertuples(index=False)]
-    wide = pd.Series(texts, cells.index, dtype=object).replace("nan", "—").unstack("method", sort=False).fillna("—")
+    like = like or {}
+    cells = _printed(table, load_expected(study.experiment.paper).tables[table], like)
+    printed = cells.explode("method")
+    ours = _measured(study[table], like)
+    is_beside = pd.MultiIndex.from_frame(printed[["method", "test"]]).isin(
+        pd.MultiIndex.from_frame(ours[["method", "test"]])) & printed.value.notna()
+    shown = printed[printed.method.isin(ours.method) if apart else is_beside]
+    ours = ours[ours.method.isin(shown.method)]
+    rows = pd.concat([shown, ours[ours.test.isin(shown.test)], ours[~ours.test.isin(printed.test)]])
+    texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
+    wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
     for cell in study.cells:
-        place = names.get(cell.column, cell.column), f"here: {cell.encoder}"
-        method = names.get(cell.method, cell.method)
-        if (cell.table, cell.status) == (table, "failed") and place in wide.index and wide.get(method, {}).get(
-                place) == "—":
+        place = like.get(cell.column, cell.column), f"here: {cell.encoder}"
+        method = like.get(cell.method, cell.method)
+        if (cell.table, cell.status) == (table, "failed") and wide.get(method, {}).get(place) == "—":
             wide.loc[place, method] = "failed"
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
-    return wide.reindex(order[order.isin(wide.index)], columns=printed.method.unique()), printed.cell.nunique()
+    wide = wide.reindex(order[order.isin(wide.index)], columns=shown.method.unique())
+    return wide, cells[~is_beside.groupby(level=0).any()]
+
+
+BLANK, QUOTED, UNEXPLAINED = "blank in print", "quoted from earlier work", "that no run of ours makes"
+
+
+def lacking(
+    cells: pd.DataFrame, # printed cells, of `side_by_side`
+    reasons: Mapping[str, str], # what a cell is of -> why no run of ours makes it
+) -> str: # `56 with SuperUser, whose pairs have no public address`
+    "Say why printed cells have none of ours beside them, and name the rows that the paper quotes."
+    blocks = {}
+    for row in cells.itertuples():
+        block = row.why
+        if block not in (BLANK, QUOTED):
+            fits = [why for of, why in reasons.items() if of.casefold() in block.casefold()]
+            block = fits[0] if fits else UNEXPLAINED
+        blocks.setdefault(block, []).append(row.method)
+    names = ", ".join(dict.fromkeys(blocks.get(QUOTED, ())))
+    return "; ".join(f"{len(methods)} {block}{f' ({names})' * (block == QUOTED)}" for block, methods in blocks.items())
 
 
 UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "count": ""}
 
 
-def title_of(part: str) -> str: # part: `table3`
-    return re.sub(r"(\d)", r" \1", part, count=1).capitalize()
-
-
 def show_cells(
-    study: Study, table: str, like: Mapping[str, str] | None = None, # as `side_by_side`
+    study: Study, table: str, like: Like | None = None, apart: bool = False, # as `side_by_side`
     note: str = "", # a line of words
 ) -> None:
-    "Display what a paper prints and ours, cell by cell, and say how many printed cells have none of ours."
-    printed = load_expected(study.experiment.paper).tables[table]
-    rows, count = side_by_side(study, table, like)
+    "Display what a paper prints and ours, cell by cell, and say why printed cells have none of ours."
+    expected = load_expected(study.experiment.paper)
+    printed = expected.tables[table]
+    rows, without = side_by_side(study, table, like, apart)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
+    spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
+    words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "
+             f"ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")
     if rows.empty: # other data than the paper's, or none
-        words = f"{metric}: none of its {len(printed.cells)} cells has one of ours beside it."
         show(f"## {title_of(table)}", f"{words} {note}", means(study[table]), missing(study, table))
         return
     lines, previous = [], ""
     for (test, side), cells in zip(rows.index, rows.to_numpy().tolist()):
         lines.append(["" if test == previous else test, side, *cells])
         previous = test
-    words = f"{metric}; {count} of the {len(printed.cells)} printed cells have one of ours beside them."
     show(f"## {title_of(table)}: print, and here", f"{words} {note}".strip(),
          text_table(["", "", *rows.columns], lines, 2))
 
@@ -187,7 +218,7 @@ def show_form(
     results: Results,
     study: Study,
     answer: str, comparisons: pd.DataFrame, note: str, # as `show_answer`
-    cells: Mapping[str, Mapping[str, str] | None], # printed table -> as `like` of `side_by_side`
+    cells: Mapping[str, Like | None], # printed table -> as `like` of `side_by_side`
     points: pd.DataFrame, label: str, # as `show_picture`
 ) -> None:
     "Display a page of one study in the one form."

@@ -72,7 +72,7 @@ def wide(rows: pd.DataFrame) -> pd.DataFrame: # rows: encoder, method, test, tex
     return texts.unstack("test", sort=False).fillna("—")
 
 
-def _with_std(value: float, std: float | None, digits: int) -> str: # std: None or nan where there is none
+def with_std(value: float, std: float | None, digits: int) -> str: # std: None or nan where there is none
     "Return `73.9 ± 0.1`."
     text = f"{value:.{digits}f}"
     if pd.isna(std):
@@ -96,7 +96,7 @@ def means(
     texts = []
     for place, group in main(runs).groupby(keys, sort=False):
         values = of_replicates(group)
-        text = _with_std(values.mean(), values.std(), DIGITS[group.unit.iloc[0]])
+        text = with_std(values.mean(), values.std(), DIGITS[group.unit.iloc[0]])
         if not group.complete.all():
             text += " (partial)"
         texts.append([*place, text])
