@@ -85,7 +85,7 @@ def with_routes(model):
     "Return a model with a route for queries and one for documents."
     parts = list(model)
     if isinstance(model, CrossEncoder):
-        return CrossEncoder(modules=[Router({"pairs": parts}, default_route="pairs")], num_labels=model.num_labels)
+        return CrossEncoder(modules=[Router({"document": parts}, default_route="document")], num_labels=model.num_labels)
     queries = copy.deepcopy(parts)
     if any(isinstance(part, SpladePooling) for part in parts):
         queries = [SparseStaticEmbedding(tokenizer=model.tokenizer)]
@@ -233,7 +233,7 @@ class Cell:
         if self.way == "Router":
             settings["router_mapping"] = dict(zip(columns, ("query", "document", "document")))
             if self.kind == "CrossEncoder":
-                settings["router_mapping"] = {"all": "pairs"} # of a data set, since columns make pairs
+                settings["router_mapping"] = {"all": "document"} # of a data set, since columns make pairs
         trainer = TRAINERS[globals()[self.kind]]
         return trainer.training_args_class(
             str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=4, max_steps=3, seed=3,
