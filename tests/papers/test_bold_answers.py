@@ -1,5 +1,6 @@
 "Every answer in bold against the table that it stands on, and against the other pages that give the same answer."
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pandas as pd

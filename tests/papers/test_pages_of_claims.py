@@ -163,10 +163,10 @@ def test_each_claim_gets_the_answer_of_its_numbers(in_project):
     assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
     assert ({id: book.claims[id].answer("small") for id in CLAIMS}
             == {id: answer for id, (_, _, answer) in CLAIMS.items()})
-    assert "; 2 for; ITVReg − Finetuned: +" in book.claims["A1"].summary("small")
+    assert book.claims["A1"].summary("small").endswith("; 2 for")
     assert book.claims["A1"].measured("small").startswith("ITVReg − Finetuned: +5.0 [")
     assert book.claims["A5"].summary("small") == "2 not run"
-    assert "; 1 for, 1 against; L2-SP − Finetuned: −" in book.claims["A6"].summary("small")
+    assert book.claims["A6"].summary("small").endswith("; 1 for, 1 against")
     estimates = book.estimates.set_index("claim")
     assert estimates.protocol.eq("proxy").all() and estimates.loc["A1", "page"] == "itvreg/claims.md#a1"
     assert (estimates.loc["A1", "answer"], estimates.loc["A2", "disputed_by"]) == ("holds", "the paper's own cells")

@@ -432,7 +432,8 @@ def questions(
     """Group the comparisons of a claim by what they ask, and answer each question from one estimate.
 
     Where a claim asks several, *holds* takes each of them; for all other words the level is shared among them."""
-    asked = [(*(side.names for side in line.sides), line.names, line.margin, line.gain) for line in comparisons.line]
+    asked = [(*((side.names, side.metric) for side in line.sides), line.names, line.margin, line.gain)
+             for line in comparisons.line]
     groups = [rows for _, rows in comparisons.groupby(pd.Series(asked, comparisons.index, dtype=object), sort=False)]
     made = sum(bool(_made(rows)) for rows in groups)
     return [_question(rows, 1 - (1 - LEVEL) / max(made, 1), printed or {}, states_size) for rows in groups]

@@ -42,11 +42,11 @@ class Fact:
     worse: int | None = None
     within: int | None = None        # a point
     unsure: int | None = None        # cannot tell
+    records: str = ""                # experiments and tables, `itvreg/table03.small:table3`
     mean: float | None = None        # of several tests, their estimate with its 95% interval
     mean_low: float | None = None
     mean_high: float | None = None
     effect: str = ""                 # what it decides, as `answers.effect_text`, or `depends`
-    records: str = ""                # experiments and tables, `itvreg/table03.small:table3`
 
     def __str__(self) -> str: # `34% [26%, 43%]`, `−1.8 to +0.1`, `1,440`
         if isinstance(self.value, str):

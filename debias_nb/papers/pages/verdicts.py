@@ -13,7 +13,7 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
-from .comparisons import PAIR, SIGNS, SLIGHTLY, Evidence, Line, Question, add_claim_verdicts, as_claimed, count_words
+from .comparisons import PAIR, Evidence, Line, Question, add_claim_verdicts, as_claimed, count_words
 from .comparisons import LESS, MORE, overall, questions, registered
 from .execution import run_notebook
 from .frame import PROFILES, Results, Study, only
@@ -78,7 +78,7 @@ class Claim:
     def registered(self, profile: str) -> str: # empty where it is the answer
         "Say what the rule gives that was written down before the runs, where that is another one and says otherwise."
         word = OF_CLAIMS[registered(self.primary(profile).verdict)]
-        same = {word, "Not run"} & {self.word(profile).removesuffix(SLIGHTLY)}
+        same = {word, "Not run"} & {self.word(profile).removesuffix(BY_LESS)}
         return "" if same or not self.by_each else f" (as registered: {word.lower()})"
 
     def word(self, profile: str) -> str: # one of `OF_CLAIMS`
@@ -113,11 +113,9 @@ class Claim:
         return (f" (the {' to '.join(dict.fromkeys(f'{end:.0f}' for end in (seeds.min(), seeds.max())))} seeds that "
                 "did not repeat)")
 
-    def summary(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
-        "Give the estimates, then count the words of its primary comparisons and say how far their differences go."
-        comparisons = self.primary(profile)
-        outcome = _outcome(comparisons, f"; {describe_differences(comparisons)}") if len(comparisons) else ""
-        return "; ".join(filter(None, [self.measured(profile), outcome]))
+    def summary(self, profile: str) -> str: # e.g. `ITVReg − Finetuned: +1.4 [+0.4, +2.4]; 5 for, 1 cannot tell`
+        "Give the estimates, then count the words of its primary comparisons."
+        return "; ".join(filter(None, [self.measured(profile), _outcome(self.primary(profile), "")]))
 
     def measured(self, profile: str) -> str: # e.g. `ITVReg − Finetuned: +0.6 [+0.2, +1.0]; printed size excluded`
         "Give its estimates, and where the printed sizes stand to them."
@@ -226,9 +224,6 @@ def _extent(comparisons: pd.DataFrame) -> str:
     return bracket(measured_rows.iloc[0]) if len(measured_rows) == 1 else from_to(measured_rows.difference)
 
 
-AHEAD = "the method named first − the other" # where a claim compares several methods with several
-
-
 def _quoted(name: str) -> str: # of a method
     "Quote a name that holds a plus, so that it cannot be read as a sum."
     return f"`{name}`" if " + " in name and "`" not in name else name
@@ -238,24 +233,6 @@ def _in_quotes(comparison: str) -> str: # a sum has one name
     "Name the two methods of a comparison, those quoted that hold a plus."
     match = PAIR.match(comparison)
     return f"{_quoted(match['a'])} − {_quoted(match['b'])}" if match else comparison
-
-
-def describe_differences(
-    comparisons: pd.DataFrame,
-) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
-    "Say how far differences go, with their names: + means that the first name scored higher."
-    measured_rows = comparisons[comparisons.difference.notna()]
-    sides = measured_rows.comparison.str.extract(PAIR)
-    names = measured_rows.comparison.map(_in_quotes)
-    if names.nunique() > 2:
-        firsts, others = set(sides.a), set(sides.b)
-        first, other = _quoted(sides.a.iloc[0]), _quoted(sides.b.iloc[0])
-        name = f"{first} − others" if len(firsts) == 1 else f"others − {other}" if len(others) == 1 else AHEAD
-        if name == AHEAD:
-            measured_rows = measured_rows.assign(
-                difference=measured_rows.difference * measured_rows.direction.map(SIGNS))
-        names = pd.Series(name, measured_rows.index)
-    return "; ".join(f"{name}: {_extent(own)}" for name, own in measured_rows.groupby(names, sort=False))
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
