@@ -40,7 +40,7 @@ Memory(kind='ema', alpha=0.9, size=280)
 MissingData
 OutReg(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedom=nan, items_error=nan,
-    seeds_freedom=nan)
+    seeds_freedom=nan, sources=None)
 ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
 Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.steps.Draws'>)
 Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)

@@ -204,6 +204,8 @@ def run_all(
     out = Outcome({}, {}, {}, [])
     records = {} if fresh else finished(runs, store)
     todo = _plan(task, runs, records, fresh, out)
+    places = {} # runs on the same data stand together, and share what a task keeps of them: texts, teachers
+    todo.sort(key=lambda job: places.setdefault((job[0].encoder, job[0].data, job[0].seed), len(places)))
     results = _parallel([(run, task, store, fresh) for run, fresh in todo], workers)
     busy = []
     for run_id, record, failure in tqdm(results, total=len(todo), disable=not (progress and todo), unit="run"):
