@@ -85,7 +85,7 @@ def with_routes(model):
     "Return a model with a route for queries and one for documents."
     parts = list(model)
     if isinstance(model, CrossEncoder):
-        return CrossEncoder(modules=[Router({"pairs": parts}, default_route="pairs")], num_labels=model.num_labels)
+        return CrossEncoder(modules=[Router({"document": parts}, default_route="document")], num_labels=model.num_labels)
     queries = copy.deepcopy(parts)
     if any(isinstance(part, SpladePooling) for part in parts):
         queries = [SparseStaticEmbedding(tokenizer=model.tokenizer)]
@@ -233,7 +233,7 @@ class Cell:
         if self.way == "Router":
             settings["router_mapping"] = dict(zip(columns, ("query", "document", "document")))
             if self.kind == "CrossEncoder":
-                settings["router_mapping"] = {}
+                settings["router_mapping"] = {"all": "document"} # of a data set, since columns make pairs
         trainer = TRAINERS[globals()[self.kind]]
         return trainer.training_args_class(
             str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=4, max_steps=3, seed=3,
@@ -247,24 +247,27 @@ class Cell:
             loss = Regularized(model, loss, self.regularizers())
             loss.register_forward_hook(lambda loss, inputs, output: terms.append(
                 {name: float(output.raw[name]) for name in loss.terms}))
+        data = data_of(self.form)
+        if self.kind == "CrossEncoder" and self.way == "Router":
+            data = {"all": data}
         trainer = TRAINERS[globals()[self.kind]](
-            model=model, args=self.arguments(out, **settings), train_dataset=data_of(self.form), loss=loss)
+            model=model, args=self.arguments(out, **settings), train_dataset=data, loss=loss)
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=resume)
         return model, terms
 
-    def problem(self) -> str | None: # None: it trains
+    def problem(self, alone: bool = False) -> str | None: # None: it trains; alone: without regularizers
         "Train, and say what is wrong with it."
         with tempfile.TemporaryDirectory() as out:
             checkpoints = {"save_strategy": "steps", "save_steps": 2} if self.way == "resumed" else {}
-            model, terms = self.train(Path(out), **checkpoints)
-            for name, first in terms[0].items():
+            model, terms = self.train(Path(out), alone, **checkpoints)
+            for name, first in terms[0].items() if terms else ():
                 if first > NEAR:
                     return f"{name} is {first:g} at the base"
                 if not terms[-1][name] > 10 * first:
                     return f"{name} is {first:g} at the base, and {terms[-1][name]:g} after two steps"
             if self.way == "resumed":
-                again, _ = self.train(Path(out), resume=str(Path(out) / "checkpoint-2"))
+                again, _ = self.train(Path(out), alone, resume=str(Path(out) / "checkpoint-2"))
                 states = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
                 furthest = max(float((one - other).abs().max()) for one, other in states)
                 if furthest > NEAR:
@@ -273,18 +276,15 @@ class Cell:
 
     def result(self) -> list: # [word, message]
         "Return `trains`, `refused` with its message, or `not alone` where the loss itself does not train so."
-        try:
-            problem = self.problem()
-        except Exception as e: # whatever is raised is what a user sees
-            problem = f"{type(e).__name__}: {e}"
-        if problem is None:
-            return ["trains", ""]
-        try:
-            with tempfile.TemporaryDirectory() as out:
-                self.train(Path(out), alone=True)
-        except Exception as e:
-            return ["not alone", f"{type(e).__name__}: {e}"]
-        return ["refused", problem]
+        problems = []
+        for alone in (False, True):
+            try:
+                problems.append(self.problem(alone))
+            except Exception as e: # whatever is raised is what a user sees
+                problems.append(f"{type(e).__name__}: {e}")
+            if not problems[0]:
+                return ["trains", ""]
+        return ["not alone", problems[1]] if problems[1] else ["refused", problems[0]]
 
 
 def cells(ways=WAYS, kinds=LOSSES) -> list[tuple]:
