@@ -249,7 +249,8 @@ def scan_comparisons(
     as_printed = select(changes, method=[BY_ADAM, *BY_SGD], metric="map")
     ours = {f"{form} − plain fine-tuning": only(changes, method=methods, metric="map")
             for form, methods in SCAN_FORMS.items()}
-    return as_printed, ours, dict.fromkeys(list(ours)[:2], printed)
+    ours = {name: rows for name, rows in ours.items() if len(rows)}
+    return as_printed, ours, {name: printed for name in ours if "weights by" in name}
 
 
 def unweighted(changes: pd.DataFrame) -> pd.DataFrame: # of `tables.differences`
