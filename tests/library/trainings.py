@@ -85,7 +85,8 @@ def with_routes(model):
     "Return a model with a route for queries and one for documents."
     parts = list(model)
     if isinstance(model, CrossEncoder):
-        return CrossEncoder(modules=[Router({"document": parts}, default_route="document")], num_labels=model.num_labels)
+        routed = Router({"document": parts}, default_route="document")
+        return CrossEncoder(modules=[routed], num_labels=model.num_labels)
     queries = copy.deepcopy(parts)
     if any(isinstance(part, SpladePooling) for part in parts):
         queries = [SparseStaticEmbedding(tokenizer=model.tokenizer)]

@@ -237,7 +237,7 @@ SCAN_FORMS = {BY_ADAM: BY_ADAM, "SCAN (weights by SGD)": BY_SGD, "SCAN as in the
               "SCAN with our weights": "SCAN, ours"}
 # as pages call them
 SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA",
-             "SCAN": (BY_ADAM, BY_SGD[0])}
+             "SCAN": (BY_ADAM, *BY_SGD)}
 
 
 def scan_comparisons(

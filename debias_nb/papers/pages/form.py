@@ -17,7 +17,7 @@ from .tables import provenance, rests_on, show, text_table, with_std
 from .verdicts import resting_on
 
 
-MOST_WORDS = 700 # of a page, for each printed table or figure that it is about
+MOST_WORDS = 750 # of a page, for each printed table or figure that it is about
 
 
 def words_seen(page: str) -> int: # page: Markdown
@@ -72,7 +72,7 @@ def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one ta
     "List our means, with standard deviations, as `tables.means` has them, and steps where records say them."
     rows = main(runs)
     rows = rows.assign(**{column: rows[column].map(lambda old: like.get(old, old)) for column in ("method", "test")})
-    steps = rows.assign(test=rows.test.str.rpartition(" ")[0] + " steps", value=rows.steps, unit="steps")
+    steps = rows.assign(test=rows.test.str.replace(r"\S+$", "steps", regex=True), value=rows.steps, unit="steps")
     rows = pd.concat([rows, steps.dropna(subset="value")])
     cells = []
     for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
