@@ -79,7 +79,7 @@ def dry_steps(run, folder, steps=3):
     dry = small(run, steps)
     task = task_of(run)
     with (mock.patch.object(answers, "load_answers", lambda name, part, **how: first_stage),
-          mock.patch.object(planted, "WIDTH", WIDTH)):
+          mock.patch.object(planted, "PLANTED_WIDTH", WIDTH)):
         training = task.train(dry)
         task.save(training.model, folder)
         copy = task.load_saved(dry, folder).state_dict()
