@@ -236,7 +236,7 @@ def paired_runs(pairs: dict[tuple, list[Run]]) -> Paired: # of `pairs_of`
     if len(set(worlds)) > 1:
         names = dict(keys=tuple(dict.fromkeys(worlds)), training=trained.training_data or trained.test_data, items=None)
         comparison = _over_worlds(difference, worlds, max(run.overlap for side in of_sides for run in side))
-        return replace(comparison, sources=replace(comparison.sources, **names))
+        return _named(comparison, **names)
     resamples = _resamples([run for side in of_sides for run in side])
     replicates = [None, None]
     if resamples is not None:
@@ -245,6 +245,11 @@ def paired_runs(pairs: dict[tuple, list[Run]]) -> Paired: # of `pairs_of`
     comparison = paired(difference, np.zeros_like(difference), *replicates)
     training = trained.base_encoder, trained.training_data
     names = dict(keys=tuple(pairs), training=training, items=trained.test_data or None)
+    return _named(comparison, **names)
+
+
+def _named(comparison: Paired, **names) -> Paired: # names: as `Sources` has them
+    assert comparison.sources # whoever compares gives them
     return replace(comparison, sources=replace(comparison.sources, **names))
 
 
