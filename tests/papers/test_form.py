@@ -9,9 +9,9 @@ from debias_nb.papers.pages.details import SCAN_ROWS
 from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.as_printed import printed_parts, title_of
 from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, lacking, run_table, side_by_side, words_seen
-from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.frame import Results, only
 from debias_nb.papers.pages.report import arrange, page_of
-from debias_nb.papers.pages.tables import means, with_std
+from debias_nb.papers.pages.tables import main, means, with_std
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in (ROOT / "reports").glob("*/*.md") if re.fullmatch(r"(table|figure)\d+", path.stem))
@@ -81,7 +81,10 @@ def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name
     assert len(without) < len(printed.cells)
     for (test, side), cells in rows.iterrows():
         for method, text in cells[cells != "—"].items():
-            if side.startswith("here: "):
+            if test.endswith(" steps"):
+                runs = main(only(study[table], method=method, test=test.replace(" steps", " R@8")))
+                assert text.partition(" ")[0] == f"{runs.steps.mean():.0f}"
+            elif side.startswith("here: "):
                 key = method if table_means.index.nlevels == 1 else (side.removeprefix("here: "), method)
                 row = table_means.loc[key]
                 assert row[test].removesuffix(" (partial)") == text
