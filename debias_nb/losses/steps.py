@@ -142,7 +142,9 @@ def _refusals(model, loss, regularizers):
     yield foreign_parts, f"{', '.join(foreign_parts)} was made for another model than the one that is regularized"
     reason = "its backward pass sends gradients to the other processes before those of a regularizer are there"
     several = processes() > 1 and mini_batch(loss)
-    yield several, f"{type(loss).__name__} (gradient cache) cannot be regularized in {processes()} processes: {reason}"
+    remedy = "take the loss without a cache (gather_across_devices=True), or train in one process"
+    problem = f"{type(loss).__name__} (gradient cache) cannot be regularized in {processes()} processes: {reason}"
+    yield several, f"{problem}; {remedy}"
     odd = [regularizer for regularizer in regularizers if not isinstance(regularizer, (Regularizer, Changing))]
     yield odd, f"regularizers must be objects such as OutReg(0.1), got {odd}"
     yield not regularizers, "regularizers is empty: train with the loss itself"
