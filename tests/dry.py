@@ -79,12 +79,12 @@ def dry_steps(run, folder, steps=3):
     dry = small(run, steps)
     task = task_of(run)
     with (mock.patch.object(answers, "load_answers", lambda name, part, **how: first_stage),
-          mock.patch.object(planted, "PLANTED_WIDTH", WIDTH)):
-        trained = task.train(dry)
-        task.save(trained.model, folder)
-        loaded = task.load_saved(dry, folder)
-    weights, again = trained.model.state_dict(), loaded.state_dict()
-    assert weights.keys() == again.keys() and all(weights[name].equal(again[name].to(weights[name])) for name in again)
-    terms = {name: values for name, values in trained.curve.items() if name != "step"}
+          mock.patch.object(planted, "WIDTH", WIDTH)):
+        training = task.train(dry)
+        task.save(training.model, folder)
+        copy = task.load_saved(dry, folder).state_dict()
+    weights = training.model.state_dict()
+    assert weights.keys() == copy.keys() and all(weights[name].equal(copy[name].to(weights[name])) for name in copy)
+    terms = {name: values for name, values in training.curve.items() if name != "step"}
     assert all(np.isfinite(values).all() for values in terms.values()), terms
     return {name: values[0] for name, values in terms.items()}

@@ -38,7 +38,7 @@ class ITVReg(Intervening):
         Fraction of the ordinary tokens of a text that the intervention changes.
     intervention : {"mask", "delete", "pad", "random"}
         What becomes of them, as in `intervene`.
-    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+    columns, rows, texts, texts_per_batch, prompt, task, seed : as of `Regularizer`
         Which texts it looks at.
 
     Raises
@@ -77,7 +77,7 @@ class MaskReg(Intervening):
         Weight λ of the term.
     mask_share, intervention : as of `ITVReg`
         How many tokens are changed, and what becomes of them.
-    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+    columns, rows, texts, texts_per_batch, prompt, task, seed : as of `Regularizer`
         Which texts it looks at.
 
     Raises
@@ -117,7 +117,7 @@ class OutReg(Regularizer):
     ----------
     weight : float, 0 or more
         Weight λ of the term: 1 with `texts`, 0.1 without. `Regularizer` has values for several losses.
-    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+    columns, rows, texts, texts_per_batch, prompt, task, seed : as of `Regularizer`
         Which texts it looks at.
 
     Raises
@@ -153,7 +153,7 @@ class SimCSE(Regularizer):
         Weight λ of the term.
     token_dropout : float, in (0, 1)
         Dropout of a static embedding model.
-    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+    columns, rows, texts, texts_per_batch, prompt, task, seed : as of `Regularizer`
         Which texts it looks at.
 
     Raises
@@ -224,7 +224,7 @@ class L2SP(Regularizer):
         Weight λ of the term.
     columns, rows, texts_per_batch, seed : int or float
         Without effect: the term looks at no texts.
-    texts : None
+    texts, prompt, task : None
         Refused, for the same reason.
 
     Raises

@@ -63,12 +63,12 @@ def represent(model, tokens): # a CrossEncoder, perhaps wrapped; tokens of pairs
     "Compute the scores of pairs, and in the same pass H: what the last layer is given, before its dropout."
     encoder = unwrap(model)
     last = last_layer(encoder)
-    hidden, dropped = [], []
+    hidden, dropout = [], []
 
     def see(part, inputs, output):
         if part is last:
-            hidden.append(dropped[:2] if dropped and dropped[2] is inputs[0] else (inputs[0], nn.Identity()))
-        dropped[:] = inputs[0], part, output
+            hidden.append(dropout[:2] if dropout and dropout[2] is inputs[0] else (inputs[0], nn.Identity()))
+        dropout[:] = inputs[0], part, output
 
     with ExitStack() as hooks:
         for part in encoder.modules():
@@ -110,10 +110,10 @@ def score_pairs(
     tokens = encoder.preprocess(texts, prompt=prompt, task=task)
     tokens = dict(batch_to_device(tokens, encoder.device)) # DistributedDataParallel looks into no other mapping
     mask = tokens["attention_mask"]
-    scores, given = represent(model, tokens)
-    if not given or given[-1][0].dim() not in (2, 3):
+    scores, inputs = represent(model, tokens)
+    if not inputs or inputs[-1][0].dim() not in (2, 3):
         raise ValueError("the last linear layer of this CrossEncoder is not given one row per pair")
-    hidden, dropout = given[-1]
+    hidden, dropout = inputs[-1]
     scores = scores.float().view(len(texts), -1)
     classify = classifier_of(encoder, dropout)
     if hidden.dim() == 3:
