@@ -32,7 +32,8 @@ from .evidence import flat_scores, flaws, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
 from .inputs import BOTH_LABELS, apart_of, load_pair, made_of, read_files
 from .inputs import setting_differences
-from .models import Model, Scorer, has_routes, mixed_scorer, pair_scores, reading_warnings, scoring_notes
+from .models import Model, Scorer, has_routes, mixed_scorer, pair_scores
+from .models import reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
 from .ranges import check_numbers

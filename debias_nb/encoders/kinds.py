@@ -111,7 +111,7 @@ def check_same_tokens(base, model) -> None:
         raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
     outputs = [f"{outputs_of(encoder)} of width {width_of(encoder)}" for encoder in (base, model)]
     if outputs[0] != outputs[1]:
-        raise ValueError(f"base and tuned encoder differ: {' and '.join(outputs)}")
+        raise ValueError(f"base and tuned encoder differ in make: {' and '.join(outputs)}")
 
 
 def width_of(model) -> int | None:

@@ -151,8 +151,8 @@ class AuthorPairSampler(DefaultBatchSampler):
             raise ValueError(f"no column of author ids: looked for {names} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
         if self.labels.dtype.kind not in "iu":
-            raise ValueError(f"column {columns[0]!r} has authors such as {self.labels.tolist()[0]!r}, and a batch needs whole "
-                             f"numbers: put author_ids(data[{columns[0]!r}]) in its place")
+            problem = f"column {columns[0]!r} has authors such as {self.labels.tolist()[0]!r}"
+            raise ValueError(f"{problem}, and a batch needs whole numbers: put author_ids(data[{columns[0]!r}]) in its place")
         self.length = sum(1 for _ in self)
 
     def batches(self, rng: np.random.Generator) -> Iterable[np.ndarray]:
@@ -341,8 +341,8 @@ class TokenizedTexts(NumberedTexts):
         confused = [row for row, topics in zip(alike, abs(differences).sum(1)) if topics > 1e-6]
         if confused:
             counted = f"{len(confused):,} of {len(keys):,} texts"
-            problem = (f"{counted} have the tokens of another one, of {self.limit} that the model reads, and other topics, "
-                       f"such as {quoted(self.texts[confused[0]])}; they are taken for it")
+            problem = (f"{counted} have the tokens of another one, of {self.limit} that the model reads, and other "
+                       f"topics, such as {quoted(self.texts[confused[0]])}; they are taken for it")
             remedy = "leave out what texts begin with (a header), raise max_seq_length, or number them (AuthorCollator)"
             warnings.warn(f"{problem}: {remedy}", stacklevel=2)
         return places

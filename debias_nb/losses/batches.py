@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['GRID_STEPS', 'outputs_in', 'as_compared', 'record_calls', 'embeddings_by_column', 'Column', 'read_column',
-           'encode_rows', 'every_row', 'View', 'TextStream', 'TextBlock', 'places_of', 'Pairs', 'Batch',
+           'encode_rows', 'every_row', 'View', 'TextStream', 'TextBlock', 'places_of', 'Scores', 'Batch',
            'record_precision', 'Regularizer', 'Changing', 'Intervening']
 
 # %% ../../nbs/losses/batches.ipynb #ba7c0003
@@ -361,27 +361,48 @@ def places_of(columns) -> tuple[int, ...] | None: # None: all columns
         raise ValueError(f"columns must be places, counted from 0, or 'all', got {columns!r}")
     return places
 
-# %% ../../nbs/losses/batches.ipynb #6664fc62
-class Pairs:
-    "Pairs that a loss has scored, as a regularizer sees them: `fx` and `f0x` are their scores."
+# %% ../../nbs/losses/batches.ipynb #6664fc63
+class Scores:
+    "Scores of the pairs that a loss has scored, by the encoder (`fx`) and by the base (`f0x`)."
     def __init__(
         self,
         batch: "Batch",
-        share: float, # of the pairs, in (0, 1]
+        rows=slice(None), # of the pairs
     ):
         self.batch = batch
-        rows = batch.draws.some_rows(sum(len(scores) for _, scores in batch.calls), share)
-        self.rows = slice(None) if rows is None else rows
+        self.rows = rows
+
+    def sample(self, share: float) -> "Scores": # share: of the pairs, in (0, 1]
+        "Return the scores of some pairs."
+        rows = self.batch.draws.some_rows(sum(len(scores) for _, scores in self.batch.calls), share)
+        return self if rows is None else Scores(self.batch, rows)
 
     @cached_property
     def fx(self) -> torch.Tensor: # (k, outputs), with gradient
-        return self.batch.scores[self.rows]
+        "Scores by the encoder; of a gradient cache, from passes of their own."
+        from torch.utils.checkpoint import checkpoint
+        batch = self.batch
+        scores = [scores for _, scores in batch.calls]
+        if batch.at_once is not None and torch.is_grad_enabled():
+            with batch.draws.aside(scores[0].device):
+                scores = [checkpoint(self._score, batch.model, inputs, use_reentrant=False)
+                          for inputs, _ in batch.calls]
+        return self._select(scores)
 
     @cached_property
+    @torch.no_grad()
     def f0x(self) -> torch.Tensor: # (k, outputs)
-        return self.batch.base_scores[self.rows]
+        with self.batch.precision():
+            return self._select([self._score(self.batch.base, inputs) for inputs, _ in self.batch.calls])
 
+    @staticmethod
+    def _score(model, inputs: dict) -> torch.Tensor:
+        return outputs_in(model(dict(inputs)))
 
+    def _select(self, scores: list) -> torch.Tensor:
+        return torch.cat([as_compared(part, self.batch.outputs) for part in scores])[self.rows]
+
+# %% ../../nbs/losses/batches.ipynb #6664fc62
 @dataclass
 class Batch:
     "Shared state of a loss and its regularizers: the columns of a batch, their embeddings, and the two encoders."
@@ -452,32 +473,15 @@ class Batch:
             return self.texts[id(regularizer)]
         texts = [stream.next(self) for stream in self.streams if stream.regularizer is regularizer]
         if self.outputs == "scores":
-            texts = [Pairs(self, regularizer.rows)]
+            texts = [self.scores.sample(regularizer.rows)]
         if not texts:
             texts = self.views(regularizer.columns, regularizer.rows)
         self.texts[id(regularizer)] = texts
         return texts
 
     @cached_property
-    def scores(self) -> torch.Tensor: # (n, outputs)
-        "Scores of all pairs that the loss has scored; of a gradient cache, from passes of their own."
-        from torch.utils.checkpoint import checkpoint
-        scores = [scores for _, scores in self.calls]
-        if self.at_once is not None and torch.is_grad_enabled():
-            with self.draws.aside(scores[0].device):
-                scores = [checkpoint(self._scores, self.model, inputs, use_reentrant=False) for inputs, _ in self.calls]
-        return torch.cat([as_compared(part, self.outputs) for part in scores])
-
-    @staticmethod
-    def _scores(model, inputs: dict) -> torch.Tensor:
-        return outputs_in(model(dict(inputs)))
-
-    @cached_property
-    @torch.no_grad()
-    def base_scores(self) -> torch.Tensor: # (n, outputs)
-        "Scores of the same pairs by the base."
-        with self.precision():
-            return torch.cat([as_compared(self._scores(self.base, inputs), self.outputs) for inputs, _ in self.calls])
+    def scores(self) -> "Scores": # of all pairs
+        return Scores(self)
 
     @torch.no_grad()
     def at_base(self, column: Column, tokens: Tokens, rows: torch.Tensor) -> torch.Tensor: # (k, d)

@@ -18,8 +18,8 @@ from ..encoders.kinds import width_of
 from ..encoders.tokens import encoder_fingerprint, report_prompts
 from .gradient_shares import OUTSIDE, SHARE_SUFFIX, Terms, Watch
 from .pair_losses import PairLoss
-from .steps import Draws, Loads, base_of, base_terms, card_of, check_base, check_parts, check_resumed, mini_batch
-from .steps import named_terms, part_with_base, read_columns
+from .steps import Draws, Loads, base_of, base_terms, card_of, check_base, check_parts, check_resumed
+from .steps import mini_batch, named_terms, read_columns, update_base, use_model
 from ..processes import unwrap
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ class Regularized(torch.nn.Module):
     r"""Add regularizers to any loss of sentence-transformers.
 
     For the trainers of sentence-transformers' four types of models; no callback is needed. The trainer logs
-    `<name>_gradient_share`, the norm of the term's weighted gradient over the sum of all terms' norms; the table in a notebook leaves it out, and
-    `trainer.state.log_history` has it. Near 0 the term has no effect: raise its weight. Near 1 the model hardly moves
-    from the base: lower it. `Regularizer` has a λ to start at for each of some losses; you get a warning for a term
-    below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient cache log no shares.
+    `<name>_gradient_share`, the norm of the term's weighted gradient over the sum of all terms' norms; the table in a
+    notebook leaves it out, and `trainer.state.log_history` has it. Near 0 the term has no effect: raise its weight.
+    Near 1 the model hardly moves from the base: lower it. `Regularizer` has a λ to start at for each of some losses;
+    you get a warning for a term below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient
+    cache log no shares.
 
     Parameters
     ----------
@@ -123,11 +124,9 @@ class Regularized(torch.nn.Module):
         encoder = unwrap(self.model)
         if encoder is not self.encoder:
             self._restart(encoder)
+        use_model(self.loss, self.model)
         if self.base is not None:
-            if any(weight.device != encoder.device for weight in self.base.parameters()):
-                self.base.to(encoder.device)
-            if not self.has_own_base:
-                part_with_base(self.base, encoder)
+            update_base(self.base, encoder)
         if torch.is_tensor(labels) and labels.is_floating_point():
             check_finite("labels", labels.unsqueeze(-1).flatten(1))
         draws = self.draws(features)

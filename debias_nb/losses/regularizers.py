@@ -26,9 +26,9 @@ class ITVReg(Intervening):
 
     $$\lambda \, \frac{1}{n} \sum_i (\cos(f(X_i), f(X'_i)) - \cos(f_0(X_i), f_0(X'_i)))^2$$
 
-    X' is a text after an intervention on a random subset of its tokens, f the encoder, f0 the base encoder. The cosine of
-    a MultiVectorEncoder is the mean over the tokens of both texts, place by place. A CrossEncoder has scores of pairs, and
-    no importance in this sense.
+    X' is a text after an intervention on a random subset of its tokens, f the encoder, f0 the base encoder. The cosine
+    of a MultiVectorEncoder is the mean over the tokens of both texts, place by place. A CrossEncoder has scores of
+    pairs, and no importance in this sense.
 
     Parameters
     ----------
@@ -107,11 +107,13 @@ class OutReg(Regularizer):
 
     $$\lambda \, \frac{1}{n} \sum_i \| f(X_i) - f_0(X_i) \|^2$$
 
-    f(X) and f0(X) are unit vectors, so the term lies in [0, 4]. Of a MultiVectorEncoder it is the mean over the tokens of a
-    text; of a SparseEncoder it compares sparse vectors as they are, and of a CrossEncoder the scores (logits) of the pairs
-    that the loss scores: there it has no upper bound, and λ another scale. The same penalty was later named LDIFS
-    (Mukhoti et al. 2024, arXiv 2308.13320); it is twice sentence-transformers' `EmbedDistillLoss` in its cosine form, with the base as
-    teacher. Regularizing outputs goes back to Learning without Forgetting (Li and Hoiem 2016).
+    f(X) and f0(X) are unit vectors, so the term lies in [0, 4]. Of a MultiVectorEncoder it is the mean over the tokens
+    of a text; of a SparseEncoder it compares sparse vectors as they are, and of a CrossEncoder the scores (logits) of
+    the pairs that the loss scores: there it has no upper bound, and λ another scale.
+
+    The same penalty was later named LDIFS (Mukhoti et al. 2024, arXiv 2308.13320); it is twice sentence-transformers'
+    `EmbedDistillLoss` in its cosine form, with the base as teacher. Regularizing outputs goes back to Learning without
+    Forgetting (Li and Hoiem 2016).
 
     Parameters
     ----------

@@ -89,7 +89,8 @@ def with_routes(model):
         return CrossEncoder(modules=[routed], num_labels=model.num_labels)
     queries = copy.deepcopy(parts)
     if any(isinstance(part, SpladePooling) for part in parts):
-        queries = [SparseStaticEmbedding(tokenizer=model.tokenizer)]
+        width = model.transformers_model.config.vocab_size
+        queries = [SparseStaticEmbedding(model.tokenizer, torch.ones(width))]
     return type(model)(modules=[Router.for_query_document(queries, parts)], device="cpu")
 
 
@@ -235,6 +236,8 @@ class Cell:
             settings["router_mapping"] = dict(zip(columns, ("query", "document", "document")))
             if self.kind == "CrossEncoder":
                 settings["router_mapping"] = {"all": "document"} # of a data set, since columns make pairs
+        if self.kind == "CrossEncoder" and self.way == "two processes": # otherwise none of its losses trains
+            settings["ddp_find_unused_parameters"] = False
         trainer = TRAINERS[globals()[self.kind]]
         return trainer.training_args_class(
             str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=4, max_steps=3, seed=3,
@@ -311,9 +314,9 @@ def in_two_processes(folder: Path, some: list[tuple]) -> dict:
         variables = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                                   "MASTER_PORT": port}
         command = [sys.executable, __file__, str(folder), json.dumps(some)]
-        processes.append(subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True))
-    lines = [process.communicate(timeout=900)[0].splitlines()[-1] for process in processes]
-    first, second = map(json.loads, lines)
+        processes.append(subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL))
+    assert [process.wait(timeout=900) for process in processes] == [0, 0]
+    first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in "01")
     return {tuple(cell): max(one, other) if one[0] == other[0] else ["refused", "the processes differ"]
             for cell, one, other in zip(some, first, second, strict=True)}
 
@@ -381,7 +384,8 @@ def page(results: dict) -> str:
 
 if __name__ == "__main__":
     if "RANK" in os.environ:
-        rows = [tuple(cell) for cell in json.loads(sys.argv[2])]
-        print(json.dumps(list(results_of(Path(sys.argv[1]), rows).values())))
+        folder, some = Path(sys.argv[1]), json.loads(sys.argv[2])
+        results = results_of(folder, [tuple(cell) for cell in some])
+        (folder / f"{os.environ['RANK']}.json").write_text(json.dumps(list(results.values())))
     else:
         PAGE.write_text(page(all_results()), "utf-8")
