@@ -30,22 +30,23 @@ DiagnosisEvaluator(tests, base, texts=None)
 EncoderError
 Hinge(model, margin=1.0, hardest=1, temperature=None)
 ITVReg(weight=0.1, mask_share=0.5, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None,
-    seed=0)
+    prompt=None, task=None, seed=0)
 Importance(values, tokens, tokenizer)
-L2SP(weight=1e-06, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
+L2SP(weight=1e-06, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, prompt=None, task=None, seed=0)
 LeastSquares(model)
 MaskReg(weight=0.1, mask_share=0.15, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None,
-    seed=0)
+    prompt=None, task=None, seed=0)
 Memory(kind='ema', alpha=0.9, size=280)
 MissingData
-OutReg(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
+OutReg(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, prompt=None, task=None, seed=0)
 Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedom=nan, items_error=nan,
-    seeds_freedom=nan)
+    seeds_freedom=nan, sources=None)
 ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
 Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.steps.Draws'>)
-Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
+Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, prompt=None, task=None, seed=0)
 SCAN(model, weights=True, debias=True, memory='ema', temperature=1.0, ce=1.0, cl=1.0, class_mass='keep', **settings)
-SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
+SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, prompt=None, task=None,
+    seed=0)
 Tokens(ids, mask, ordinary, prompt=0)
 TrainingSettings(learning_rate=None, epochs=None, batch_size=None, loss=None, redraw=None)
 WordDropout(share=0.1, *, columns='all', rows=1.0)

@@ -81,9 +81,11 @@ def read_texts(
     if isinstance(texts, (str, Path)):
         prefix = f"texts of {texts}"
         texts = read_texts_file(texts)
-    if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
-        raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as "
-                         "data['text']")
+    names = getattr(texts, "column_names", getattr(texts, "columns", texts))
+    if isinstance(texts, Mapping) or names is not texts: # a table
+        names = [str(name) for name in names] if isinstance(names, Iterable) else []
+        name = "text" if "text" in names or not names else names[0]
+        raise ValueError(f"texts is a {type(texts).__name__} with columns: pass one of them, such as data[{name!r}]")
     texts = list(texts)
     for number, text in enumerate(texts):
         if not isinstance(text, str):

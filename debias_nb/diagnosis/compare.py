@@ -29,7 +29,7 @@ from .evidence import doubts, shared_pairs
 from .inputs import apart_of, made_of, read_files, with_prompts
 from .methods import HOW, Method, fitting, general_notes, missing_general
 from .methods import read_methods, settings_for, training_rows, without_tests
-from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
+from .models import ROUTER, Model, Scorer, has_routes, load_model, reading_warnings, scoring_notes
 from .programs import usual_loss
 from .ranges import check_numbers
 from .test_sets import TooSmall, as_test, check_metric
@@ -281,6 +281,8 @@ def compare(
     check_metric(metric, [file for name, file in files.items() if name != "train"])
     further_texts = _texts_at_hand(texts, files, tests)
     scorer = with_prompts(load_model(base), prompts)
+    if has_routes(scorer): # a training takes one
+        raise EncoderError(ROUTER)
     missing = []
     if methods is None and texts is None:
         missing = missing_general()

@@ -28,11 +28,12 @@ from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, fits, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts
-from .evidence import flat_scores, flaws, reversal
+from .evidence import flat_scores, flaws, open_ties, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
 from .inputs import BOTH_LABELS, apart_of, load_pair, made_of, read_files
 from .inputs import setting_differences
-from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
+from .models import Model, Scorer, has_routes, mixed_scorer, pair_scores
+from .models import reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
 from .ranges import check_numbers
@@ -89,8 +90,8 @@ def sample_texts(
 
 
 def _knows_words(scorers: dict[str, Scorer]) -> bool:
-    "Tell whether each model says which of its tokens are those of a word."
-    return not any(has_template(scorer.model) for scorer in scorers.values())
+    "Tell whether each model says which of its tokens are those of a word, and reads all texts alike."
+    return not any(has_template(scorer.model) or has_routes(scorer) for scorer in scorers.values())
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #ae043ba1
 def _of_words(
@@ -147,8 +148,7 @@ def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], is_mixed: bo
     if _knows_words(scorers):
         notes.append("All tokens of a word are masked together; a static model leaves them out of its sum.")
     else:
-        notes.append("A chat template is written around each text, and its words cannot be told from those of the "
-                     "text: words are left out.")
+        notes.append("A chat template is written around each text, or texts are read in two ways: words are left out.")
     notes += scoring_notes(scorers)
     base, tuned = scorers.values()
     if not is_mixed:
@@ -223,7 +223,7 @@ def _unusable(
         if len(below_chance(test)) == 2:
             reasons.append(reversal(test, cosines))
         reasons += [text for text, fraction in unread.items() if fraction > .5 and text.startswith(f"{test.name}: ")]
-        reasons += filter(None, [at_floor(test, margin)])
+        reasons += filter(None, [at_floor(test, margin), open_ties(test, margin, flat)])
         if reasons:
             void.setdefault(test.name, reasons[0])
         elif flat:
@@ -286,8 +286,8 @@ def _same_words(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]:
 def _count_without_vectors(scorer: Scorer, test: Test, rows: np.ndarray) -> int: # rows: of the pairs that are looked at
     "Count the pairs of which a text has a vector of zeros."
     has_none = np.zeros(len(rows), bool)
-    for texts in (test.left, test.right):
-        vectors = scorer.model.encode([texts[row] for row in rows])
+    for texts, reader in zip((test.left, test.right), scorer.readers):
+        vectors = reader.encode([texts[row] for row in rows])
         has_none |= (np.asarray(vectors) == 0).all(1)
     return int(has_none.sum())
 

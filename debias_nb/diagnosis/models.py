@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 
 from ..checks import ConfigError, nearest, quoted
 from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint
+from ..encoders.kinds import device_of
 from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
 from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
 from ..encoders.safe_folders import load_safely
@@ -40,6 +41,11 @@ class Scorer:
     @property
     def prefixes(self) -> tuple[str, str]: # of left and right texts
         return self.prompts or side_prompts(self.model)
+
+    @cached_property
+    def readers(self) -> tuple: # SentenceTransformers
+        "The model as it reads left and right texts: a Router's routes of queries and of documents."
+        return readers_of(self.model)
 
     @property
     def prompt(self) -> str | dict[str, str]: # as a trainer takes it: one for all texts, or one for each column
@@ -70,6 +76,17 @@ class Scorer:
             "name": self.name, "kind": self.kind, "fingerprint": self.fingerprint, "prompt": self.prompt,
             "source": self.source,
         }
+
+
+def readers_of(model) -> tuple: # of left and right texts
+    "Return a model twice, or a Router's two routes. Raise `EncoderError` for others than of queries and documents."
+    routes = getattr(model[0], "sub_modules", None)
+    if routes is None:
+        return model, model
+    if set(routes) != {QUERIES, DOCUMENTS[0]}:
+        raise EncoderError(ROUTER)
+    settings = {"truncate_dim": model.truncate_dim, "device": str(device_of(model))}
+    return tuple(type(model)(modules=[*routes[task], *list(model)[1:]], **settings) for task in (QUERIES, DOCUMENTS[0]))
 
 
 QUERIES = "query"
@@ -117,15 +134,15 @@ def prompt_notes(prompts: dict[str, str | dict[str, str]]) -> list[str]: # of ea
 
 
 def kind_of(model) -> str: # static or transformer
-    "Return the kind of a model; refuse what is no sentence encoder, a Router, and an unknown tokenizer."
+    "Return the kind of a model; refuse what is no sentence encoder, and an unknown tokenizer."
     from sentence_transformers import SentenceTransformer
     if not isinstance(model, SentenceTransformer):
         raise EncoderError(f"a SentenceTransformer or a folder of one is expected, got {type(model).__name__}; "
                            f"{BY_SCORES}")
-    if type(model[0]).__name__ == "Router": # which reads texts in several ways, of which a score would take one
-        raise EncoderError(ROUTER)
-    special_ids(model) # raises where the tokenizer is of an unknown kind
-    return "static" if is_static(model) else "transformer"
+    readers = readers_of(model)
+    for reader in readers:
+        special_ids(reader) # raises where the tokenizer is of an unknown kind
+    return "static" if all(map(is_static, readers)) else "transformer"
 
 
 Model: TypeAlias = "str | Path | SentenceTransformer | Scorer" # as `load_model` takes it
@@ -189,6 +206,12 @@ def layers(scorer: Scorer) -> list[tuple[str, dict]]: # of a class its name and 
     return modules
 
 
+def has_routes(scorer: Scorer) -> bool:
+    "Return whether a model reads left and right texts in two ways (a Router)."
+    left, right = scorer.readers
+    return left is not right
+
+
 def limit(scorer: Scorer) -> int | None: # tokens; None where there is no limit
     "Return how many tokens of a text a model reads."
     longest = scorer.model.max_seq_length # infinity in a static embedding model, a huge number in some tokenizers
@@ -207,6 +230,8 @@ class Cutting(NamedTuple):
 def cutting(scorer: Scorer) -> Cutting:
     "Return what decides how a text becomes tokens."
     _, settings = layers(scorer)[0] # of the module that reads texts
+    if has_routes(scorer):
+        settings = {"routes": id(scorer.model)} # read by itself
     return Cutting(scorer.kind, scorer.rules, scorer.prefixes, limit(scorer),
                    json.dumps(settings, sort_keys=True, default=str))
 
@@ -224,9 +249,10 @@ def vectors_of(
                for name, scorer in scorers.items()}
     for start in range(0, len(texts), BLOCK):
         stretch = texts[start:start + BLOCK]
-        tokens = tokenize(first.model, stretch, prompt=prompt)
+        tokens = tokenize(first.readers[side], stretch, prompt=prompt)
         for name, scorer in scorers.items():
-            vectors[name][start:start + BLOCK] = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
+            reader = scorer.readers[side]
+            vectors[name][start:start + BLOCK] = embed(reader, tokens, unit=scorer.similarity == "cosine")
         bar.update(len(stretch) * len(scorers))
     return vectors
 
@@ -253,8 +279,9 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
     "Score one stretch of pairs, each distinct text encoded once."
     out = {}
     for group in _alike(scorers):
-        left_prompt, right_prompt = next(iter(group.values())).prefixes
-        sides = [[*left, *right]] if left_prompt == right_prompt else [left, right]
+        first = next(iter(group.values()))
+        left_prompt, right_prompt = first.prefixes
+        sides = [[*left, *right]] if left_prompt == right_prompt and not has_routes(first) else [left, right]
         numbers, texts = zip(*(pd.factorize(np.array(side, dtype=object)) for side in sides))
         lefts, rights = np.split(np.concatenate(numbers), 2)
         vectors = [vectors_of(group, distinct.tolist(), side, bar) for side, distinct in enumerate(texts)]
@@ -356,16 +383,16 @@ UNKNOWN = "have a text with at least half of its tokens outside the vocabulary"
 def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int]:
     "Count the pairs that have a text of more tokens than the model reads, and those with mostly unknown tokens."
     longest = limit(scorer)
-    tokenizer = scorer.model.tokenizer
-    if scorer.kind == "static":
-        unknown = [tokenizer.token_to_id(word) for word in ("[UNK]", "<unk>")]
-    else:
-        unknown = [tokenizer.unk_token_id]
-    unknown = torch.tensor([number for number in unknown if number is not None])
     cut = torch.zeros(len(left), dtype=torch.bool)
     strange = cut.clone()
-    for texts, prefix in zip((left, right), scorer.prefixes):
-        tokens = tokenize(scorer.model, texts, longest and longest + 1, prefix)
+    for texts, prefix, reader in zip((left, right), scorer.prefixes, scorer.readers):
+        tokenizer = reader.tokenizer
+        if is_static(reader):
+            unknown = [tokenizer.token_to_id(word) for word in ("[UNK]", "<unk>")]
+        else:
+            unknown = [tokenizer.unk_token_id]
+        unknown = torch.tensor([number for number in unknown if number is not None])
+        tokens = tokenize(reader, texts, longest and longest + 1, prefix)
         if longest is not None:
             cut |= tokens.mask.sum(1) > longest
         is_unknown = torch.isin(tokens.ids, unknown) & tokens.ordinary
@@ -408,6 +435,10 @@ def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
         names = ", ".join(f"{similarity} for the {name} model" for name, similarity in similarities.items())
         notes.append(f"A pair's score is the similarity that each model's settings name: {names}.")
     notes += prompt_notes({name: scorer.prompt for name, scorer in scorers.items()})
+    routed = [f"the {name} model" for name, scorer in scorers.items() if has_routes(scorer)]
+    if routed:
+        routed = " and ".join(routed)
+        notes.append(f"Left texts are read as queries and right texts as documents, by {routed} (Router).")
     if any(isinstance(scorer.prompt, dict) for scorer in scorers.values()):
         notes.append("Words are read without prompts that differ from side to side.")
     return notes

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, 
 from pydantic import create_model
 
 from ..checks import EncoderError, quoted
-from .kinds import ROUTER, is_static
+from .kinds import is_static
 from ..files import sha256_file
 
 
@@ -44,7 +44,7 @@ def _check_type(name: str) -> str:
     "Check that a module is one that sentence-transformers has for encoders."
     package, _, kind = name.rpartition(".")
     if kind in ("Router", "Asym"):
-        raise ValueError(ROUTER)
+        raise ValueError("a Router is read in memory alone: load it with SentenceTransformer, and pass the model")
     if package.partition(".")[0] != "sentence_transformers" or kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
         raise ValueError("no module of an encoder that is read here; other code is not run")
     return name

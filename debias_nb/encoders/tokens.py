@@ -253,6 +253,8 @@ def from_features(model, features: dict) -> Tokens:
     if "offsets" in features:
         ids, mask = _flat_to_padded(ids, features["offsets"])
     tokens = as_tokens(model, ids, mask)
+    if "query_expansion_positions" in features: # mask tokens behind a query of ColBERT
+        tokens = replace(tokens, ordinary=tokens.ordinary & ~features["query_expansion_positions"].bool())
     prompt = features.get("prompt_length")
     if prompt is None:
         return tokens

@@ -1,4 +1,5 @@
 """Texts of authors as losses need them: counted rows, batches with pairs of one author, and lookup of a text."""
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
@@ -8,7 +9,7 @@ import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
-from ..checks import check_known
+from ..checks import check_known, quoted
 from ..encoders.tokens import Tokens, from_features, report_prompts, several_texts, tokenize
 from ..processes import rank
 
@@ -149,6 +150,9 @@ class AuthorPairSampler(DefaultBatchSampler):
         if not columns:
             raise ValueError(f"no column of author ids: looked for {names} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
+        if self.labels.dtype.kind not in "iu":
+            problem = f"column {columns[0]!r} has authors such as {self.labels.tolist()[0]!r}"
+            raise ValueError(f"{problem}, and a batch needs whole numbers: put author_ids(data[{columns[0]!r}]) in its place")
         self.length = sum(1 for _ in self)
 
     def batches(self, rng: np.random.Generator) -> Iterable[np.ndarray]:
@@ -325,15 +329,29 @@ class TokenizedTexts(NumberedTexts):
 
     @cached_property
     def place(self) -> dict[bytes, int]:
-        "The first row of each key."
+        "The first row of each key. Warns of other texts with the same tokens, which are taken for that one."
         places = {}
-        for row, key in enumerate(_keys(tokenize(self.model, self.texts))):
+        self.limit = self.model.max_seq_length
+        keys = _keys(tokenize(self.model, self.texts))
+        for row, key in enumerate(keys):
             places.setdefault(key, row)
+        first = [places[key] for key in keys]
+        alike = [row for row, other in enumerate(first) if self.texts[row] != self.texts[other]]
+        differences = self.topics[alike] - self.topics[[first[row] for row in alike]]
+        confused = [row for row, topics in zip(alike, abs(differences).sum(1)) if topics > 1e-6]
+        if confused:
+            counted = f"{len(confused):,} of {len(keys):,} texts"
+            problem = (f"{counted} have the tokens of another one, of {self.limit} that the model reads, and other "
+                       f"topics, such as {quoted(self.texts[confused[0]])}; they are taken for it")
+            remedy = "leave out what texts begin with (a header), raise max_seq_length, or number them (AuthorCollator)"
+            warnings.warn(f"{problem}: {remedy}", stacklevel=2)
         return places
 
     def rows_of(self, column):
         "Return the rows of a batch. Raises `ValueError` for a text that is not in the table."
         keys = _keys(from_features(self.model, column))
+        if "place" in vars(self) and self.model.max_seq_length != self.limit: # texts are cut elsewhere
+            del self.place
         for key in keys:
             if key not in self.place:
                 text = self.model.tokenizer.decode(np.frombuffer(key, np.int32).tolist())

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..checks import check_range
-from ..encoders.kinds import check_same_make, deep_copy
+from ..encoders.kinds import check_same_make, deep_copy, has_adapter
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -18,8 +18,7 @@ def refuse_adapters(
 
     Raises `ValueError`.
     """
-    if any(hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
-           for layer in model.modules()):
+    if has_adapter(model):
         raise ValueError(f"{name} has an adapter: merge the adapter first (PEFT's `merge_and_unload`)")
 
 
@@ -28,7 +27,8 @@ def wise_ft(base: "SentenceTransformer", tuned: "SentenceTransformer", share: fl
 
     $$\theta_\alpha = (1 - \alpha) \theta_0 + \alpha \theta$$
 
-    All else is that of the tuned encoder: its limit of tokens, its pooling, its prompts, its device.
+    All else is that of the tuned encoder: its limit of tokens, its pooling, its prompts, its device. It may be any of
+    the four types of models of sentence-transformers, whose own `merge` averages several.
 
     Parameters
     ----------

@@ -15,11 +15,15 @@ from .batches import Batch
 
 # %% ../../nbs/losses/gradient_shares.ipynb #bd353ae0
 NESTING = "Regularized(model, MatryoshkaLoss(model, loss, dims), regularizers)"
-OUTSIDE = f"Regularized stands inside a loss that changes what the model returns; write {NESTING}"
+OUTSIDE = (f"Regularized stands inside a loss that changes what the model returns; write {NESTING}. In a loop of your "
+           "own the loss is the sum of these terms: sum(loss(batch).values())")
 
 
 class Terms(dict):
-    "Weighted terms, whose sum is the loss. Their `shares` of the gradient are logged with them and not summed."
+    """Weighted terms, whose sum is the loss. Their `shares` of the gradient are logged with them and not summed.
+
+    In a training loop of your own `backward`, `item` and a division by a number are those of the sum.
+    """
     def __init__(self, terms: dict, shares: dict | None = None, raw: dict | None = None):
         super().__init__(terms)
         self.shares = shares or {}
@@ -28,11 +32,24 @@ class Terms(dict):
     def items(self):
         return {**self, **self.shares}.items()
 
+    @property
+    def total(self) -> torch.Tensor: # scalar
+        return torch.stack(list(self.values())).sum()
+
+    def backward(self, *arguments, **settings) -> None:
+        self.total.backward(*arguments, **settings)
+
+    def item(self) -> float:
+        return self.total.item()
+
+    def __truediv__(self, number) -> torch.Tensor: # as for the accumulation of gradients
+        return self.total / number
+
     def _no_number(self, operand):
-        "Refuse arithmetic, which only a loss around `Regularized` tries. Raises `ValueError`."
+        "Refuse arithmetic, with which a loss around `Regularized` would take it for its own. Raises `ValueError`."
         raise ValueError(OUTSIDE)
 
-    __mul__ = __rmul__ = __add__ = __radd__ = _no_number
+    __mul__ = __rmul__ = __add__ = __radd__ = __sub__ = __rsub__ = _no_number
 
 
 # in torch's errors about checkpointing (use_reentrant=True), torch.compile

@@ -14,12 +14,12 @@ import torch
 
 from ..checks import check_finite
 from .batches import Batch, TextStream, record_precision
-from ..encoders.kinds import check_same_make
+from ..encoders.kinds import width_of
 from ..encoders.tokens import encoder_fingerprint, report_prompts
 from .gradient_shares import OUTSIDE, SHARE_SUFFIX, Terms, Watch
 from .pair_losses import PairLoss
-from .steps import Draws, Loads, base_of, base_terms, card_of, check_parts, check_resumed, mini_batch
-from .steps import named_terms, read_columns
+from .steps import Draws, Loads, base_of, base_terms, card_of, check_base, check_parts, check_resumed
+from .steps import mini_batch, named_terms, read_columns, update_base, use_model
 from ..processes import unwrap
 
 if TYPE_CHECKING:
@@ -29,24 +29,26 @@ if TYPE_CHECKING:
 class Regularized(torch.nn.Module):
     r"""Add regularizers to any loss of sentence-transformers.
 
-    For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share`, the norm of the
-    term's weighted gradient over the sum of all terms' norms; the table in a notebook leaves it out, and
-    `trainer.state.log_history` has it. Near 0 the term has no effect: raise its weight. Near 1 the model hardly moves
-    from the base: lower it. `Regularizer` has a λ to start at for each of some losses; you get a warning for a term
-    below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient cache log no shares.
+    For the trainers of sentence-transformers' four types of models; no callback is needed. The trainer logs
+    `<name>_gradient_share`, the norm of the term's weighted gradient over the sum of all terms' norms; the table in a
+    notebook leaves it out, and `trainer.state.log_history` has it. Near 0 the term has no effect: raise its weight.
+    Near 1 the model hardly moves from the base: lower it. `Regularizer` has a λ to start at for each of some losses;
+    you get a warning for a term below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient
+    cache log no shares.
 
     Parameters
     ----------
-    model : SentenceTransformer
+    model : SentenceTransformer, SparseEncoder, MultiVectorEncoder or CrossEncoder
         The model that is trained.
     base_loss : torch.nn.Module
         A loss of sentence-transformers for this model, or `LeastSquares`, `Hinge`; `MatryoshkaLoss` and its like belong
         inside.
     regularizers : list
         Objects of `ITVReg`, `OutReg`, `MaskReg`, `SimCSE`, `L2SP`, `WordDropout`, or of your own `Regularizer`.
-    base : SentenceTransformer, optional
-        The base encoder; default: a frozen copy of `model` as it is now. Or an object with such a `model` that
-        remembers its embeddings: it is called with a `View` and tokens.
+    base : of the same type, optional
+        The base encoder; default: a frozen copy of `model` as it is now, without a second copy of weights that are not
+        trained (LoRA). For `L2SP` it has weights of the same shapes, else the same tokenizer and width. Or an
+        object with such a `model` that remembers its embeddings: it is called with a `View` and tokens.
     draws : callable
         Called with the columns of a batch; returns what is drawn in its step.
 
@@ -94,10 +96,12 @@ class Regularized(torch.nn.Module):
         self.watch = Watch() # None: no monitoring
         self.__dict__["encoder"] = encoder # stays itself where a trainer wraps the model
 
-    def forward(self, sentence_features, labels=None) -> Terms:
-        "Compute the weighted terms, whose sum is the loss."
-        batch = self._batch(list(sentence_features), labels)
-        terms = self._base_terms(batch)
+    def forward(self, sentence_features, labels=None, **reading) -> Terms: # of a CrossEncoder: prompt, task
+        "Compute the weighted terms, whose sum is the loss. Raises `ValueError` for a loss with terms of these names."
+        batch = self._batch(list(sentence_features), labels, reading)
+        batch.terms = terms = self._base_terms(batch)
+        for name in terms.keys() & self.terms.keys():
+            raise ValueError(f"{type(self.loss).__name__} returns a term {name!r} of its own: give it another name")
         self._check_width(batch)
         raw = {name: regularizer.of_batch(batch) for name, regularizer in self.terms.items()}
         weighted = self.weighted(batch, terms, raw)
@@ -105,10 +109,9 @@ class Regularized(torch.nn.Module):
 
     def _check_width(self, batch: Batch) -> None:
         "Check that no loss around this one cuts embeddings. Raises `ValueError`."
-        if "forward" not in vars(self.model): # nothing wraps the model
+        if "forward" not in vars(self.model) or batch.outputs != "embeddings": # nothing wraps the model
             return
-        with batch.encoder.truncate_embeddings(None):
-            width = batch.encoder.get_embedding_dimension()
+        width = width_of(batch.encoder)
         if width and any(embeddings.shape[1] < width for embeddings in batch.embeddings.values()):
             raise ValueError(OUTSIDE)
 
@@ -116,17 +119,19 @@ class Regularized(torch.nn.Module):
         "Return the terms of the loss with the weighted terms of the regularizers."
         return terms | {name: self.terms[name].weight * term for name, term in raw.items()}
 
-    def _batch(self, features: list[dict], labels=None) -> Batch:
+    def _batch(self, features: list, labels=None, reading: dict | None = None) -> Batch:
         "Make the batch: read its columns, and apply word dropout."
         encoder = unwrap(self.model)
         if encoder is not self.encoder:
             self._restart(encoder)
-        if self.base is not None and next(self.base.parameters()).device != encoder.device:
-            self.base.to(encoder.device)
+        use_model(self.loss, self.model)
+        if self.base is not None:
+            update_base(self.base, encoder)
         if torch.is_tensor(labels) and labels.is_floating_point():
             check_finite("labels", labels.unsqueeze(-1).flatten(1))
         draws = self.draws(features)
-        batch = Batch(self.model, encoder, self.base, features, draws, self.at_once, self.memory, labels, self.streams)
+        batch = Batch(self.model, encoder, self.base, features, draws, self.at_once, self.memory, labels, self.streams,
+                      reading or {})
         read_columns(self.loss, batch, self.regularizers)
         return batch
 
@@ -137,7 +142,7 @@ class Regularized(torch.nn.Module):
         """
         check_parts(self.model, self.loss, self.regularizers)
         if self.base is not None and self.has_own_base:
-            check_same_make(self.base, encoder)
+            check_base(self.base, encoder, self.regularizers)
         elif self.base is not None and encoder_fingerprint(encoder) != encoder_fingerprint(self.base):
             problem = "the trainer trains another model than the one Regularized was made with, and with other weights"
             raise ValueError(f"{problem}: pass one object to both, or the model from before training as `base`")

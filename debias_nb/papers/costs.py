@@ -57,8 +57,8 @@ def stages(run: RunConfig) -> list[Stage]:
     if run.task == "authors":
         method = run.method.authors
         settings = (1 + len(training.further_rates)) * (1 + len(training.further_temperatures))
-        pairs = "pairs of texts" if training.epoch_of == "texts" else "groups"
-        base = "rows" if method.base == "mll" else pairs
+        pairs = training.epoch_of or "groups" # full batches of texts
+        base = "rows" if method.base == "mll" and not training.epoch_of else pairs
         if method.student == "none":
             return [Stage(corpus, base, method.epochs or training.epochs, settings)]
         epochs = method.epochs or training.student_epochs or training.epochs
@@ -91,7 +91,7 @@ class Reckoning:
         size = self.size(stage.corpus)
         if stage.unit == "groups":
             return 2 * size["groups"]
-        if stage.unit == "pairs of texts":
+        if stage.unit == "texts":
             return size["rows"] - size["rows"] % run.training.batch_size
         share = getattr(run.corpus, "share", 1) if stage.corpus == run.corpus.name else 1
         return share * size[stage.unit]

@@ -79,17 +79,24 @@ class Run(NamedTuple):
     made: Made
     clean: bool               # of `is_clean`
     overlap: float = 0.       # of `overlap_of`
+    training_data: str = ""   # fingerprint; empty: nothing was trained
+    base_encoder: str = ""    # its name
+    test_data: str = ""       # fingerprint
 
 
 def run_of(
     record: dict,
     value: float | np.ndarray,
     replicates: np.ndarray | None = None,
+    test: str = "", # evaluation set
 ) -> Run:
     "Return a record's run with its value of something."
     config = config_of(record)
     key = config.world_seed, record["seed"] if config.training else None
-    return Run(key, value, replicates, made_by(record), is_clean(record), overlap_of(record))
+    prints = {name: data.get("fingerprint", "") for name, data in record.get("data", {}).items()}
+    training = " ".join(sorted(mark for name, mark in prints.items() if name.startswith("train ")))
+    return Run(key, value, replicates, made_by(record), is_clean(record), overlap_of(record), training,
+               config.encoder.name, prints.get(f"test {test.partition('@')[0]}", ""))
 
 
 def record_results(
@@ -116,7 +123,7 @@ def run_on(
 ) -> Run:
     "Return what a record says of one metric."
     row, = record_results(record, evaluate, [metric], unit)
-    return run_of(record, row["value"], row["resampled"])
+    return run_of(record, row["value"], row["resampled"], evaluate)
 
 
 Side = list[Run] # of one method on one test
@@ -131,12 +138,17 @@ def _resamples(runs: list[Run]) -> list | None:
     return [values[:common] for values in replicates]
 
 
-def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
-    "Average the runs of each world."
+def each_world(values, worlds: list) -> dict: # (runs,) -> world -> its values
+    "Group the runs of each world."
     of_world = {}
     for world, value in zip(worlds, values):
         of_world.setdefault(world, []).append(value)
-    return np.array([math.fsum(own) / len(own) for own in of_world.values()])
+    return of_world
+
+
+def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
+    "Average the runs of each world."
+    return np.array([math.fsum(own) / len(own) for own in each_world(values, worlds).values()])
 
 
 def mean_level(runs: list[Run]) -> Interval:
@@ -149,7 +161,7 @@ def mean_level(runs: list[Run]) -> Interval:
     mean = interval(of_worlds)
     overlap = max(run.overlap for run in runs)
     if overlap:
-        wider = over_splits(of_worlds, overlap)
+        wider = over_splits(each_world(values, worlds).values(), overlap)
         return replace(mean, low=wider.low, high=wider.high, method=wider.method)
     return mean
 
@@ -220,18 +232,34 @@ def paired_runs(pairs: dict[tuple, list[Run]]) -> Paired: # of `pairs_of`
     worlds = [world for world, _ in pairs]
     of_sides = list(zip(*pairs.values()))
     difference = _combine([[run.value for run in side] for side in of_sides])
+    trained = next(filter(is_trained, of_sides), of_sides[0])[0]
     if len(set(worlds)) > 1:
-        of_worlds = by_world(difference, worlds)
-        overlap = max(run.overlap for side in of_sides for run in side)
-        if overlap:
-            return over_splits(of_worlds, overlap)
-        comparison = paired(of_worlds, np.zeros_like(of_worlds))
-        return replace(comparison, method=f"t over {comparison.n} worlds", seeds_alone=False)
+        names = dict(keys=tuple(dict.fromkeys(worlds)), training=trained.training_data or trained.test_data, items=None)
+        comparison = _over_worlds(difference, worlds, max(run.overlap for side in of_sides for run in side))
+        return _named(comparison, **names)
     resamples = _resamples([run for side in of_sides for run in side])
-    if resamples is None:
-        return paired(difference, np.zeros_like(difference))
-    replicates = _combine(np.reshape(resamples, (len(of_sides), len(pairs), -1)))
-    return paired(difference, np.zeros_like(difference), replicates, np.zeros_like(replicates))
+    replicates = [None, None]
+    if resamples is not None:
+        replicates = _combine(np.reshape(resamples, (len(of_sides), len(pairs), -1)))
+        replicates = [replicates, np.zeros_like(replicates)]
+    comparison = paired(difference, np.zeros_like(difference), *replicates)
+    training = trained.base_encoder, trained.training_data
+    names = dict(keys=tuple(pairs), training=training, items=trained.test_data or None)
+    return _named(comparison, **names)
+
+
+def _named(comparison: Paired, **names) -> Paired: # names: as `Sources` has them
+    assert comparison.sources # whoever compares gives them
+    return replace(comparison, sources=replace(comparison.sources, **names))
+
+
+def _over_worlds(difference: np.ndarray, worlds: list, overlap: float) -> Paired:
+    "Return the difference over worlds, or over random splits, which overlap."
+    if overlap:
+        return over_splits(each_world(difference, worlds).values(), overlap)
+    of_worlds = by_world(difference, worlds)
+    comparison = paired(of_worlds, np.zeros_like(of_worlds))
+    return replace(comparison, method=f"t over {comparison.n} worlds", seeds_alone=False)
 
 
 def _combine(of_sides: list) -> np.ndarray: # of each side a row a run
@@ -242,7 +270,7 @@ def _combine(of_sides: list) -> np.ndarray: # of each side a row a run
 def scaled(d: Paired, factor: float) -> Paired: # factor: above 0
     "Convert a difference to another unit."
     lengths = {name: factor * getattr(d, name) for name in ("difference", "low", "high", "error", "items_error")}
-    return replace(d, **lengths)
+    return replace(d, **lengths, sources=d.sources and d.sources.scaled(factor))
 
 
 def signed(x: float, digits: int = 1) -> str:

@@ -152,7 +152,7 @@ def _work(run: RunConfig, task: Task | None, store: Store, fresh: bool, parent: 
             return run.id, None, str(e)
 
 
-def recorded(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record, else its failure
+def newest_records(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record, else its failure
     "Return the records of some runs; each file is read once."
     places = dict.fromkeys(run.place for run in runs)
     return latest(record for place in places for record in store.records(place))
@@ -160,7 +160,7 @@ def recorded(runs: list[RunConfig], store: Store) -> Records: # id -> its newest
 
 def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
     "Return the finished records of some runs."
-    return {run_id: record for run_id, record in recorded(runs, store).items() if record["status"] == "finished"}
+    return {run_id: record for run_id, record in newest_records(runs, store).items() if record["status"] == "finished"}
 
 
 def _plan(
@@ -204,6 +204,8 @@ def run_all(
     out = Outcome({}, {}, {}, [])
     records = {} if fresh else finished(runs, store)
     todo = _plan(task, runs, records, fresh, out)
+    places = {} # runs on the same data stand together, and share what a task keeps of them: texts, teachers
+    todo.sort(key=lambda job: places.setdefault((job[0].encoder, job[0].data, job[0].seed), len(places)))
     results = _parallel([(run, task, store, fresh) for run, fresh in todo], workers)
     busy = []
     for run_id, record, failure in tqdm(results, total=len(todo), disable=not (progress and todo), unit="run"):
@@ -362,8 +364,8 @@ def run(
             (own_runs if is_own else kept_runs)[config.id] = config
     profile = next((experiment.asked.profile for experiment in experiments), "planted")
     store = store_for(profile)
-    known = recorded(list(kept_runs.values()), store)
-    kept_runs = [run for run in kept_runs.values() if known.get(run.id, {}).get("status") != "failed"]
+    records = newest_records(list(kept_runs.values()), store)
+    kept_runs = [run for run in kept_runs.values() if records.get(run.id, {}).get("status") != "failed"]
     kept = run_all(kept_runs, store, workers=workers)
     outcome = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
     return Outcome(kept.records | outcome.records, kept.missing | outcome.missing, kept.failed | outcome.failed,

@@ -558,19 +558,28 @@ def test_words_in_a_chat_template_are_left_out_and_a_note_says_so(folders, files
 # ---------------------------------------------------------------- models
 
 
-def test_a_model_that_reads_texts_in_several_ways_is_refused_with_a_way_out(folders, files, tmp_path):
+def test_a_router_reads_left_texts_as_queries_and_right_texts_as_documents(folders, files, tmp_path):
     ways = [list(made.load(folders[name])) for name in ("bert", "other bert")]
     router = SentenceTransformer(modules=[Router.for_query_document(*ways), Normalize()], device="cpu")
-    router.save(str(tmp_path / "router"), create_model_card=False)
-    for model in (router, str(tmp_path / "router")):
-        with pytest.raises(EncoderError, match="reads texts in several ways, .* use one alone") as e:
-            compare(model, str(files / "train.csv"), {"new": str(files / "new.csv")})
-        with pytest.raises(EncoderError, match="use one alone") as e:
-            found_with({"it": model}, files, "it", "it")
-    assert str(tmp_path / "router") in str(e.value), "the model is named"
+    other = copy.deepcopy(router)
+    with torch.no_grad():
+        for weight in other[0].sub_modules["query"].parameters():
+            weight.add_(.05 * torch.randn_like(weight))
+    found = found_with({"it": router, "other": other}, files, "it", "other")
+    assert not found.words and any("by the base model and the tuned model (Router)" in note for note in found.notes)
+    left, right = ["red lamp", "old chair"], ["red kettle", "old chair"]
+    scores = pair_scores({"it": load_model(router)}, left, right)["it"]
+    expected = router.similarity_pairwise(router.encode_query(left), router.encode_document(right))
+    assert np.allclose(scores, expected, atol=1e-6) and scores[1] < .999, "the same text, read in two ways"
+    with pytest.raises(EncoderError, match="reads texts in several ways, .* use one alone") as e:
+        compare(router, str(files / "train.csv"), {"new": str(files / "new.csv")})
     program = str(e.value).partition("use one alone, ")[2]
     alone = eval(program, {"model": router, "SentenceTransformer": SentenceTransformer})
     assert np.allclose(alone.encode(["red lamp"]), router.encode_query(["red lamp"]), atol=1e-6)
+    router.save(str(tmp_path / "router"), create_model_card=False)
+    with pytest.raises(EncoderError, match="a Router is read in memory alone") as e:
+        found_with({"it": str(tmp_path / "router")}, files, "it", "it")
+    assert str(tmp_path / "router") in str(e.value), "the model is named"
 
 
 def test_models_with_other_layers_are_not_the_same(folders, files):

@@ -62,9 +62,9 @@ def test_long_vectors_of_brands_hide_what_is_a_match():
 def test_what_is_no_model_of_text_is_refused(encoders):
     with pytest.raises(EncoderError, match="got Linear"):
         kind_of(torch.nn.Linear(2, 2))
-    two_ways = SentenceTransformer(modules=[Router.for_query_document(*map(list, encoders))])
+    other_ways = SentenceTransformer(modules=[Router(dict(zip(("question", "answer"), map(list, encoders))))])
     with pytest.raises(EncoderError, match="use one alone"):
-        kind_of(two_ways)
+        kind_of(other_ways)
     assert [kind_of(encoder) for encoder in encoders] == ["static", "static"]
 
 

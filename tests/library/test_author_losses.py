@@ -165,3 +165,33 @@ def test_what_stands_between_the_texts_is_not_taken_for_their_embeddings(model, 
                 ARR(model, texts, relation(kind, n, generator))
         else:
             ARR(model, texts, relation(kind, n, generator))
+
+
+def test_texts_that_the_model_cuts_to_the_same_tokens_are_counted(encoders):
+    "Under a license header as long as what the model reads, say."
+    header = "the old table with the large lamp "
+    texts = [header + "red kettle", header + "blue chair", "how new", "why small"]
+    model = encoders["bert"]
+    for limit, count in ((7, 1), (40, 0)):
+        model.max_seq_length = limit
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            TokenizedTexts(model, texts).rows_of(model.preprocess(texts))
+        said = [str(one.message) for one in caught if "tokens of another one" in str(one.message)]
+        assert len(said) == count and all("1 of 4 texts" in message for message in said)
+
+
+def test_a_limit_of_tokens_that_changes_later_is_followed(encoders):
+    model, texts = encoders["bert"], ["red kettle for the table", "old lamp with a chair", "how new", "why small"]
+    model.max_seq_length = 40
+    table = TokenizedTexts(model, texts)
+    assert table.rows_of(model.preprocess(texts)).tolist() == [0, 1, 2, 3]
+    model.max_seq_length = 5
+    assert table.rows_of(model.preprocess(texts)).tolist() == [0, 1, 2, 3]
+    model.max_seq_length = 40
+
+
+def test_a_sampler_refuses_authors_by_name_with_the_line_to_write():
+    data = Dataset.from_dict({"text": list("abcd"), "label": ["ann", "ann", "bob", "bob"]})
+    with pytest.raises(ValueError, match=r"authors such as 'ann', .*: put author_ids\(data\['label'\]\) in its place"):
+        AuthorPairSampler(data, 4)

@@ -153,7 +153,8 @@ def test_the_terms_by_loops(model, base, vectors):
     assert {name: float(value) for name, value in step.items()} == {
         "erm": terms["base"], "raw": approx(terms["outreg"] / 2), "weighted": terms["outreg"]}
     first, second = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=2)
-    passes = SimpleNamespace(fx=first, tokens=None, batch=SimpleNamespace(static=False), encode=lambda tokens: second)
+    passes = SimpleNamespace(fx=first, tokens=None, batch=SimpleNamespace(static=False), encode=lambda tokens: second,
+                             unit=lambda *embeddings: embeddings)
     assert float(SimCSE(1.).term(passes)) == approx(mean_of(squares(first, second, [1] * 4)))
     assert terms_of(model, base, "l2sp")[0]["l2sp"] == pytest.approx(.5 * float(weight_distance.detach()), rel=1e-5)
 

@@ -26,7 +26,7 @@ from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb import processes
 from debias_nb.processes import gather_rows
 from debias_nb.runs.runner import cores
-from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
+from debias_nb import Hinge, ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
 from debias_nb.runs.pair_batches import pair_tokens
 from debias_nb.runs.settings import PairMethod, PairTraining
@@ -139,13 +139,16 @@ def answers_told(folder, out, size):
 
 
 def regularize(folder, out, size):
-    "Two steps with a loss of sentence-transformers, which gathers from all processes."
+    """Two steps with a loss of sentence-transformers, which gathers from all processes.
+
+    The BERT has a pooler, which no embedding uses and whose weights `L2SP` reads."""
     model = without_dropout(made.load(folder))
     start = copy.deepcopy(model)
     base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
     base = move(made.load(folder), .5 if folder.name == "table" else .05)
     on_texts = [OutReg(3., texts=OTHER_TEXTS), ITVReg(300., texts=OTHER_TEXTS, texts_per_batch=size // 2)]
-    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1), *on_texts], base=base)
+    held = [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1), L2SP(.1), *on_texts]
+    loss = Regularized(model, base_loss, held, base=base)
     settings = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
     if "RANK" in os.environ:
         settings["ddp_backend"] = "gloo"

@@ -737,7 +737,10 @@ def with_adapter(model):
     (lambda m: WordDropout(1.), ValueError, "share"),
     (lambda m: OutReg(texts=["red kettle"]), ValueError, "texts must be two or more, got 1"),
     (lambda m: ITVReg(texts=[b"red", b"kettle"]), ValueError, "number 0 is a bytes"),
-    (lambda m: OutReg(texts=pd.DataFrame({"text": ["a", "b"], "more": ["a", "b"]})), ValueError, "DataFrame"),
+    (lambda m: OutReg(texts=pd.DataFrame({"title": ["a", "b"]})), ValueError,
+     r"texts is a DataFrame with columns: .* data\['title'\]"),
+    (lambda m: OutReg(texts=Dataset.from_dict({"id": ["a", "b"], "text": ["a", "b"]})), ValueError,
+     r"texts is a Dataset with columns: .* data\['text'\]"),
     (lambda m: OutReg(texts="red kettle"), ValueError, "red kettle: no such file"),
     (lambda m: OutReg(texts=OTHER_TEXTS, texts_per_batch=.5), ValueError, "texts_per_batch"),
     (lambda m: OutReg(texts=OTHER_TEXTS, columns=1), ValueError, "columns"),
@@ -769,7 +772,8 @@ def test_what_only_a_batch_can_show_is_refused_there(bert, table):
     half = with_mnrl(bert, L2SP())
     half.model = copy.deepcopy(bert)
     for call, error, words in (
-        (lambda: run_batch(with_mnrl(bert, OutReg(columns=(0, 2)))), ValueError, "column 2"),
+        (lambda: run_batch(with_mnrl(bert, OutReg(columns=(0, 2)))), ValueError,
+         "column 2, and the data set has columns 0 to 1"),
         (lambda: run_batch(in_matryoshka(bert, with_mnrl(bert, OutReg()))), ValueError, "Regularized stands inside"),
         (lambda: run_batch(losses.MatryoshkaLoss(bert, with_mnrl(bert, OutReg()), [16, 8])), ValueError,
          "Regularized stands inside"),

@@ -10,13 +10,16 @@ import transformers
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.base.modules import Transformer
 from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+from sentence_transformers.cross_encoder.modules import LogitScore
+from transformers import BertTokenizerFast, Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
 import made
 from made import cross_encoder
 from debias_nb.losses.scan import Memory
 from debias_nb.losses.scan_head import contrast
-from debias_nb.losses.scan_loss import SCAN, last_layer
+from debias_nb.losses.scan_loss import SCAN, last_layer, score_pairs
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how",
              "why red"]
@@ -262,3 +265,39 @@ def test_batches_that_do_not_fit_are_refused(tmp_path, columns, labels, words):
     loss = SCAN(cross_encoder(tmp_path / "model"))
     with pytest.raises(ValueError, match=words):
         loss(columns, None if labels is None else torch.tensor(labels))
+
+
+def decoder(folder, causal):
+    "A random decoder that reranks: with a classifier on its last token, or by the logits of two words."
+    folder.mkdir()
+    made.cross_encoder(folder / "words")
+    tokenizer = BertTokenizerFast(str(folder / "words" / "vocab.txt"), model_max_length=40)
+    shape = Qwen3Config(
+        vocab_size=len(made.VOCABULARY), hidden_size=32, intermediate_size=64, num_hidden_layers=2, head_dim=16,
+        num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, num_labels=1)
+    torch.manual_seed(0)
+    if not causal:
+        Qwen3ForSequenceClassification(shape).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return CrossEncoder(str(folder), device="cpu")
+    tokenizer.padding_side = "left"
+    Qwen3ForCausalLM(shape).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    words = Transformer(str(folder), transformer_task="text-generation")
+    yes, no = tokenizer.convert_tokens_to_ids(["red", "blue"])
+    return CrossEncoder(modules=[words, LogitScore(yes, no)], device="cpu")
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["classifier", "causal"])
+def test_a_decoder_is_represented_by_the_last_token_of_a_pair(tmp_path, causal):
+    model = decoder(tmp_path / "decoder", causal)
+    pairs = list(zip(QUESTIONS[:6], ANSWERS[:6]))
+    scores, hidden, classify = score_pairs(model, pairs)
+    assert hidden.shape == (6, 32)
+    assert torch.allclose(classify(hidden), scores, atol=1e-5)
+    alone = torch.cat([score_pairs(model, [pair])[1] for pair in pairs])
+    assert torch.allclose(hidden, alone, atol=1e-4), "whatever stands beside it in a batch"
+    loss = SCAN(model)
+    columns, labels = [QUESTIONS[:6], ANSWERS[:6]], torch.tensor([0, 1] * 3)
+    sum(loss(columns, labels).values()).backward()
+    assert all(float(part.grad.abs().sum()) > 0 for part in (last_layer(model).weight, *loss.debiasing.parameters()))

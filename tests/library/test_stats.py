@@ -104,6 +104,18 @@ def test_a_difference_over_splits_has_one_degree_of_freedom_less_than_splits():
     assert result.items_error == pytest.approx(splits.std(ddof=1) / 2)
 
 
+def test_several_seeds_a_split_take_what_they_add_out_of_what_splits_share():
+    runs = np.array([[.02, .06], [.05, .01], [.01, .03], [.04, .02]])
+    one, found = over_splits(runs.mean(1), .25), over_splits(runs, .25)
+    between = min(max(runs.mean(1).var(ddof=1) / stats.f.ppf(.2, 3, 4) - runs.var(1, ddof=1).mean() / 2, 0),
+                  runs.mean(1).var(ddof=1))
+    assert found.error == pytest.approx(math.sqrt(runs.mean(1).var(ddof=1) / 4 + .25 * between))
+    assert found.error <= one.error and found.freedom == 3 and found.difference == pytest.approx(one.difference)
+    ragged = over_splits([[.02, .06], [.05], [.01, .03], [.04]], .25)
+    assert ragged.n == 4 and ragged.error <= over_splits([.04, .05, .02, .04], .25).error
+    assert over_splits(runs[:, :1], .25) == over_splits(runs[:, 0], .25), "as with one seed"
+
+
 def test_few_units_widen_an_interval_and_leave_it_fewer_degrees_of_freedom():
     replicates = matrix(1, 100)
     result = interval([.5], replicates, units=12)

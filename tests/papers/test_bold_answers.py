@@ -1,4 +1,6 @@
 "Every answer in bold against the table that it stands on, and against the other pages that give the same answer."
+import math
+import operator
 import re
 from itertools import combinations
 from pathlib import Path
@@ -6,20 +8,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, FEWEST, OF_CLAIMS, TOO_MANY
+from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, OF_CLAIMS
 from debias_nb.papers.pages.comparisons import overall
 from debias_nb.runs.config import load_experiment
 
 REPORTS = Path(__file__).parents[2] / "reports"
 COUNTS = list(COUNT_COLUMNS.values()) # better, worse, within a point, cannot tell
-NUMBER = r"(\d+\.\d)"
-DISTANCES = { # pattern -> the ends that it says
-    rf"between {NUMBER} points below and {NUMBER} above": lambda a, b: (-a, b),
-    rf"{NUMBER} to {NUMBER} points below": lambda a, b: (-b, -a),
-    rf"{NUMBER} to {NUMBER} points above": lambda a, b: (a, b),
-    rf"{NUMBER} points below": lambda a: (-a, -a),
-    rf"{NUMBER} points (?:above|from)": lambda a: (a, a),
-}
+NUMBER = r"[+−]?\d+\.\d"
+STATED = re.compile(rf"({NUMBER}) points (above|below)[^\[]*\[({NUMBER}), ({NUMBER})\]")
+ROW = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
+EFFECTS = { # -> the answer where yes is that something is better
+    "helps": "Yes", "a gain below a point": "Yes", "costs": "No", "a loss below a point": "No", "within a point": "No",
+    "open": "Cannot tell"}
 HARM = re.compile(r"\b(hurt|harm|lose|cost)\b") # in a question whose yes is that something is worse
 
 
@@ -34,62 +34,74 @@ def tables_of(page: str) -> list[list[dict[str, str]]]:
     return [rows_of(table.strip()) for table in re.findall(r"(?m)(?:^\|.*\n)+", page)]
 
 
-def stated_ends(answer: str) -> tuple[float, float] | None:
-    "Return from where to where a sentence says that differences go; None where it says no such thing."
-    hits = [(match.start(), ends(*map(float, match.groups()))) for pattern, ends in DISTANCES.items()
-            for match in re.finditer(pattern, answer)]
-    return min(hits, key=lambda hit: hit[0])[1] if hits else None
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def stated_estimate(answer: str) -> tuple[float, ...] | None:
+    "Return the estimate that a sentence gives, with its interval; None where it gives none."
+    match = STATED.search(answer)
+    if not match:
+        return None
+    size, side, low, high = match.groups()
+    return (number(size) if side == "above" else -number(size)) + 0., number(low), number(high)
+
+
+def words_of(row: dict[str, str], tests: dict[str, str], yes: str) -> set[str]: # some of BEGINNINGS
+    "Answer from an estimate, and from its tests one by one where some of them say the opposite of others."
+    if int(tests["better"]) and int(tests["worse"]):
+        return {"It depends"}
+    word = EFFECTS[row["effect"]]
+    is_turned = yes == "worse" and row["effect"] not in ("within a point", "open")
+    return {"No" if word == "Yes" else "Yes"} if is_turned else {word}
+
+
+def mean_of(rows: list[dict[str, str]], tests: dict[str, dict[str, str]]) -> float:
+    "Average the estimates of several rows, each by how many tests it has."
+    counts = [sum(int(tests[row[""]][column]) for column in COUNTS) for row in rows]
+    means = [number(match[1]) for row in rows if (match := ROW.search(row["estimate, points"]))]
+    return sum(map(operator.mul, counts, means)) / sum(counts) if len(means) == len(rows) else math.nan
 
 
 def ends_of(rows: list[dict[str, str]]) -> tuple[float, float]:
-    numbers = [float(number.replace("−", "-")) for row in rows
-               for number in re.findall(r"[−+]?\d+\.\d", row["difference, points"])]
+    numbers = [number(text) for row in rows for text in re.findall(NUMBER, row["difference, points"])]
     return min(numbers, default=float("nan")), max(numbers, default=float("nan"))
 
 
-def detectable_of(rows: list[dict[str, str]]) -> str: # `2.3 to 3.8`
-    "Say what tests of some rows can detect, from what each says."
-    ends = sorted((end for row in rows for end in re.findall(NUMBER, row.get("detectable, points", ""))), key=float)
-    return " to ".join(dict.fromkeys([ends[0], ends[-1]])) if ends else ""
-
-
-def word_of(rows: list[dict[str, str]], yes: str) -> str: # one of BEGINNINGS
-    "Answer from counts, by the rule that the list of pages states."
-    better, worse, slight, unsure = (sum(int(row[column]) for row in rows) for column in COUNTS)
-    known = better + worse + slight
-    if not better + worse + unsure:
-        return "No"
-    if better and worse:
-        return "It depends"
-    if unsure >= (known + unsure) * (TOO_MANY if known >= FEWEST else .5):
-        return "Cannot tell"
-    if slight == better + worse:
-        return "It depends"
-    if slight > better + worse:
-        return "No"
-    return "Yes" if bool(better) == (yes == "better") else "No"
-
-
 def contradiction(page: str) -> str: # empty where there is none, or nothing to compare
-    "Say what is wrong with the answer of a page, given the first table of counts below it."
+    "Say what is wrong with the answer of a page, given its first table of estimates and the tests folded below it."
     found = re.search(rf"^\*\*Answer\.\*\* ({'|'.join(BEGINNINGS)})\b(.*)", page, re.M)
-    counted = [rows for rows in tables_of(page.partition("\n## ")[0])
-               if {*COUNTS, "difference, points"} <= rows[0].keys()]
-    ends = stated_ends(re.split(r"\.\s|$", found[2])[0]) if found else None # of its first sentence
-    # what it depends on is another question than how often
-    if not counted or ends is None or found[2].startswith(" on "):
+    tables = tables_of(page.partition("\n## ")[0])
+    estimates = [row for rows in tables for row in rows if "estimate, points" in row]
+    tests = {row[""]: row for rows in tables for row in rows if {*COUNTS, "difference, points"} <= row.keys()}
+    stated = stated_estimate(found[2]) if found else None
+    if not estimates or stated is None:
         return ""
     yes = "worse" if HARM.search(page.partition("\n")[0]) else "better"
-    rows = counted[0]
-    parts = [rows[first:last] for first, last in combinations(range(len(rows) + 1), 2)]
-    there = [part for part in parts if ends_of(part) == ends]
-    if not there:
-        return f"{ends} is the range of none of its rows"
-    stated = re.search(r"detectable difference \(80% power\) is (.*?) points", found[2])
-    if stated and stated[1] not in map(detectable_of, there):
-        return f"detectable {stated[1]}, and its rows say {[*map(detectable_of, there)]}"
-    words = {word_of(part, yes) for part in there}
-    return "" if found[1] in words else f"{found[1]}, and its counts say {words}"
+    same = [row for row in estimates if (match := ROW.search(row["estimate, points"]))
+            and tuple(map(number, match.groups())) == stated]
+    if not same:
+        joined = [estimates[first:last] for first, last in combinations(range(len(estimates) + 1), 2)]
+        is_joined = any(abs(mean_of(rows, tests) - stated[0]) < .11 for rows in joined if len(rows) > 1)
+        return "" if is_joined else f"{stated} is the estimate of none of its rows"
+    words = set().union(*(words_of(row, tests[row[""]], yes) for row in same))
+    return "" if found[1] in words else f"{found[1]}, and its estimates say {words}"
+
+
+def is_effect(word: str, estimate: str) -> bool:
+    "Whether an interval decides what is said; its ends are rounded."
+    _, low, high = map(number, ROW.search(estimate).groups())
+    is_inside = -1 <= low and high <= 1
+    allowed = {"helps": low >= 0 and high >= 1, "costs": high <= 0 and low <= -1, "open": low <= 0 <= high,
+               "within a point": is_inside and low <= 0 <= high, "a gain below a point": is_inside and low >= 0,
+               "a loss below a point": is_inside and high <= 0}
+    return allowed[word]
+
+
+def test_an_effect_is_that_of_its_interval():
+    rows = [row for path in PAGES for rows in tables_of(path.read_text("utf-8")) for row in rows if row.get("effect")]
+    assert len(rows) > 25
+    assert not [row for row in rows if not is_effect(row["effect"], row["estimate, points"])]
 
 
 PAGES = sorted(path for path in REPORTS.glob("*/*.md") if path.parent.name in ("itvreg", "arr", "scan"))
@@ -113,13 +125,14 @@ def without_place(page: str) -> list[str]:
     for row in rows:
         first, _, other = row[""].partition(" − ")
         method = first.split(" at ")[0]
-        is_own = re.compile(rf"{re.escape(method)}( \(.*\))?").fullmatch # with a share of masks, in some tables
-        own = [(line[name], line[plain]) for table in tables for line in table for name in filter(is_own, line)
-               for plain in PLAIN if plain in line]
-        means = [pair for pair in own if "—" not in pair] if other.startswith(PLAIN) else []
+        stem = re.escape(method.removesuffix(")"))
+        is_own = re.compile(rf"{stem}(?: at rate \S+)?\)?(?: \(.*\))?(-\w+)?").fullmatch # a share of masks, or noise
+        own = [(line[name], line[f"{plain}{match[1] or ''}"]) for table in tables for line in table for name in line
+               if (match := is_own(name)) for plain in PLAIN if f"{plain}{match[1] or ''}" in line]
+        means = [pair for pair in own if all(mean[0].isdigit() for mean in pair)] if other.startswith(PLAIN) else []
         if not means:
             continue
-        pairs = [(float(one), float(another)) for one, another in means]
+        pairs = [tuple(float(mean.partition(" ")[0]) for mean in pair) for pair in means] # `39.7 ± 0.1`
         gaps = [(one - another) * (1 if max(one, another) > 1 else 100) for one, another in pairs]
         lacking += [f"{row['']}: {end:+.1f}" for end in ends_of([row]) if min(abs(gap - end) for gap in gaps) > .11]
     return lacking
@@ -134,25 +147,31 @@ PAGE = """# Does it help?
 
 **Answer.** {answer}
 
-| {columns} | difference, points |
+|  | estimate, points | effect |
+|---|---:|---:|
+| a − b | +1.3 [+0.9, +1.8] | {effect} |
+| c − b | 0.0 [−0.2, +0.1] | within a point |
+
+|  | {columns} | difference, points |
 |---|---|
 | a − b | {counts} | −1.0 to +2.0 |
-| c − b | 9 | 0 | 0 | 0 | +3.0 |
+| c − b | 0 | 0 | 3 | 0 | 0.0 |
 
 ## More
 """
 
 
-@pytest.mark.parametrize("answer, counts, wrong", [
-    ("No: a is between 1.0 points below and 2.0 above b, within a point.", (0, 0, 2, 0), ""),
-    ("Yes: a is between 1.0 points below and 2.0 above b.", (0, 0, 2, 0), "Yes, and its counts say {'No'}"),
-    ("Yes: a is between 1.0 points below and 2.0 above b.", (2, 0, 0, 1), ""),
-    ("Yes: a is between 1.0 points below and 2.0 above b.", (1, 1, 0, 1), "Yes, and its counts say {'It depends'}"),
-    ("Yes: a is between 1.0 points below and 2.0 above b.", (1, 0, 0, 2), "Yes, and its counts say {'Cannot tell'}"),
-    ("Yes: a is 1.0 to 2.0 points above b.", (2, 0, 0, 0), "(1.0, 2.0) is the range of none of its rows"),
+@pytest.mark.parametrize("answer, effect, counts, wrong", [
+    ("Yes: a is 1.3 points above b [+0.9, +1.8], the mean of 3 tests.", "helps", (0, 0, 0, 3), ""),
+    ("Cannot tell: a is 1.3 points above b [+0.9, +1.8].", "helps", (0, 0, 0, 3),
+     "Cannot tell, and its estimates say {'Yes'}"),
+    ("Yes: a is 1.3 points above b [+0.9, +1.8].", "helps", (1, 1, 0, 1),
+     "Yes, and its estimates say {'It depends'}"),
+    ("Yes: a is 1.3 points below b [+0.9, +1.8].", "helps", (3, 0, 0, 0),
+     "(-1.3, 0.9, 1.8) is the estimate of none of its rows"),
 ])
-def test_an_answer_that_its_table_denies_is_seen(answer, counts, wrong):
-    page = PAGE.format(answer=answer, columns=" | ".join(["", *COUNTS]), counts=" | ".join(map(str, counts)))
+def test_an_answer_that_its_table_denies_is_seen(answer, effect, counts, wrong):
+    page = PAGE.format(answer=answer, effect=effect, columns=" | ".join(COUNTS), counts=" | ".join(map(str, counts)))
     assert contradiction(page) == wrong
 
 
@@ -169,25 +188,15 @@ def test_most_pages_are_compared_with_their_tables():
     assert sum(map(bool, map(contradiction, changed))) >= 9, "another number would be seen"
 
 
-def reading(counts: list[int]) -> str:
-    "Sum up counts as *What to do* says it does."
-    better, worse, slight, unsure = counts
-    if slight >= .75 * sum(counts):
-        return "within a point" if slight == sum(counts) else "mostly within a point"
-    if unsure and better + worse < 2:
-        return "cannot tell"
-    if better and worse or better + worse < .25 * (better + worse + slight):
-        return "depends"
-    return "better" if better else "worse"
-
-
-def test_results_of_what_to_do_are_those_of_their_counts():
+def test_results_of_what_to_do_are_those_of_their_estimates():
     rows = [row for table in tables_of((REPORTS / "diagnosis/WHAT_TO_DO.md").read_text("utf-8")) for row in table
-            if set(COUNTS) <= row.keys()]
-    bold = [(value.strip("*"), row) for row in rows for value in row.values()
-            if re.fullmatch(r"\*\*[a-z ]+\*\*", value)]
-    assert len(bold) > 20
-    assert not [(word, row) for word, row in bold if word != reading([int(row[column]) for column in COUNTS])]
+            if "result" in row]
+    assert len(rows) > 20
+    for row in rows:
+        is_mixed = bool(int(row["better"]) and int(row["worse"]))
+        word = row["result"].strip("*")
+        assert is_mixed == (word == "depends")
+        assert is_mixed or is_effect(word, row["estimate, points"]), row
 
 
 def plain_word(answer: str) -> str:
@@ -205,15 +214,16 @@ def answers_of_claims() -> dict[str, str]: # id -> answer on real data, in the w
 
 def test_answers_of_claims_are_those_of_their_comparisons():
     comparisons = pd.read_csv(REPORTS / "claims.csv").query("primary and profile == 'small'")
-    words = {id: OF_CLAIMS[overall(own.verdict)] for id, own in comparisons.groupby("claim")}
+    estimates = pd.read_csv(REPORTS / "claims.estimates.csv").query("profile == 'small'")
+    words = {id: OF_CLAIMS[overall(own.answer).removesuffix(" in part")] for id, own in estimates.groupby("claim")}
     answers = answers_of_claims()
-    assert len(answers) > 150
+    assert len(answers) > 150 and set(words) <= set(comparisons.claim)
     assert ({id: plain_word(answer) for id, answer in answers.items()}
             == {id: words.get(id, OF_CLAIMS["not run"]) for id in answers})
 
 
 SAID = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: "
-                  r"within a point|, the reverse|: by more|: by less)?)")
+                  r"within a point|, the reverse|: by more|: by less)?(?:, by less than a point)?)")
 RESTING = re.compile(r"((?:\[[^\]]+\]\([^)]*\)(?:, )?)+) \(\*\*([A-Z][^*]*)\*\*\)")
 OTHERS = [REPORTS / "FINDINGS.md", REPORTS / "REPORT.md", *PAGES]
 
@@ -271,6 +281,6 @@ COUNTED = {"one": 1, "two": 2, "three": 3, "five": 5, "ten": 10}
 @pytest.mark.parametrize("name", ["scan/table02", "scan/table05", "scan/table06"])
 def test_a_page_says_how_many_seeds_the_rows_of_the_papers_names_have(name):
     said = re.search(r"\*\*Profile `small`:\*\*.*?(\w+) seeds", (REPORTS / f"{name}.md").read_text("utf-8"))[1]
-    rows = pd.read_csv(REPORTS / f"{name}.differences.csv").query("profile == 'small' and method in ('SCAN', "
-                                                                  "'SCAN-Perturb', 'SCAN-Noise')")
-    assert set(rows.n) == {COUNTED[said]}
+    rows = pd.read_csv(REPORTS / f"{name}.differences.csv").query("profile == 'small'")
+    rows = rows[rows.table.str.startswith("table")]
+    assert set(rows.n[rows.method.str.match(r"SCAN \(weights by SGD")]) == {COUNTED[said]}

@@ -7,11 +7,11 @@ import pytest
 
 from debias_nb.papers.pages.details import SCAN_ROWS
 from debias_nb.papers.pages.expected import load_expected
-from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, lacking, printed_parts, run_table, side_by_side
-from debias_nb.papers.pages.form import title_of, words_seen
-from debias_nb.papers.pages.frame import Results
-from debias_nb.papers.pages.report import arrange
-from debias_nb.papers.pages.tables import means, with_std
+from debias_nb.papers.pages.as_printed import printed_parts, title_of
+from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, lacking, run_table, side_by_side, words_seen
+from debias_nb.papers.pages.frame import Results, only
+from debias_nb.papers.pages.report import arrange, page_of
+from debias_nb.papers.pages.tables import main, means, with_std
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for path in (ROOT / "reports").glob("*/*.md") if re.fullmatch(r"(table|figure)\d+", path.stem))
@@ -35,11 +35,18 @@ def test_words_are_those_that_a_reader_sees(text, count):
     assert words_seen(text) == count
 
 
+def parts_of(page): # `paper/name`
+    paper = page.partition("/")[0]
+    parts = {*printed_parts(paper, lambda experiment: page_of(experiment) == page)}
+    lists = load_expected(paper).lists.keys()
+    return parts | lists if parts & lists else parts
+
+
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
 def test_a_page_has_its_parts_in_few_words(path):
     name = f"{path.parent.name}/{path.stem}"
     page = path.read_text("utf-8")
-    assert words_seen(page) <= MOST_WORDS * len(printed_parts(name))
+    assert words_seen(page) <= MOST_WORDS * len(parts_of(name))
     parts = ["# ", "**Answer.** ", "## Claim and runs", "[Run it](", "## What differs", "## Run it",
              "`papermill nbs/papers/"]
     places = [page.index(part) for part in parts]
@@ -57,7 +64,7 @@ def test_print_and_ours_come_before_what_was_run():
 
 def test_all_printed_tables_have_a_place():
     "Those of `experiments/printed/` but none other, each on one page."
-    parts = [f"{name.partition('/')[0]}/{part}" for name in NAMES for part in printed_parts(name)]
+    parts = [f"{name.partition('/')[0]}/{part}" for name in NAMES for part in parts_of(name)]
     assert len(parts) == len({*parts})
     for paper in ("itvreg", "arr", "scan"):
         expected = load_expected(paper)
@@ -74,7 +81,10 @@ def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name
     assert len(without) < len(printed.cells)
     for (test, side), cells in rows.iterrows():
         for method, text in cells[cells != "—"].items():
-            if side.startswith("here: "):
+            if test.endswith(" steps"):
+                runs = main(only(study[table], method=method, test=test.replace(" steps", " R@8")))
+                assert text.partition(" ")[0] == f"{runs.steps.mean():.0f}"
+            elif side.startswith("here: "):
                 key = method if table_means.index.nlevels == 1 else (side.removeprefix("here: "), method)
                 row = table_means.loc[key]
                 assert row[test].removesuffix(" (partial)") == text
@@ -100,7 +110,7 @@ def test_printed_rows_that_one_name_of_ours_would_take_stay_apart(results):
 
 def test_columns_that_nothing_of_ours_is_like_stand_apart_where_that_is_asked(results):
     study = results.load("itvreg/table02", "small")
-    rows, without = side_by_side(study, "table8", apart=True)
+    rows, without = side_by_side(study, "table8", all_columns=True)
     assert rows.loc[("Electronics", "the paper"), "OutReg"] == "33.14 ± 0.07" and len(without) == 30
     assert set(study["table8"].test) < set(rows.index.get_level_values(0))
     assert side_by_side(study, "table8")[0].empty

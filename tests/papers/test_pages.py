@@ -110,26 +110,22 @@ def of_size(*differences, spread=.1, unit="percent"):
 
 
 @pytest.mark.parametrize("comparisons, yes, words", [
-    (of_size(2, 3, 4), "better", "Yes: this is 2.0 to 4.0 points above that."),
-    (of_size(2, 3, 4), "worse", "No: this is 2.0 to 4.0 points above that."),
-    (of_size(-2, -3), "worse", "Yes: this is 2.0 to 3.0 points below that."),
-    (of_size(-2, 3, 4), "better", "It depends: this is between 2.0 points below and 4.0 above that."),
-    (of_size(.3, -.4, .5), "better", "No: this is between 0.4 points below and 0.5 above that, within a point."),
-    (of_size(.3, .2, spread=.01), "better", "No: this is 0.2 to 0.3 points above that, within a point."),
-    (of_size(.003, .004, spread=.001, unit="fraction"), "better",
-     "No: this is 0.3 to 0.4 points above that, within a point."),
-    (of_size(9, .1, 0, .1), "better", "No: this is 0.0 to 9.0 points above that, mostly within a point."),
-    (of_size(9, .1), "better", "It depends: this is 0.1 to 9.0 points above that."),
-    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; the "
-                                             "detectable difference (80% power) is 21.4 points."),
-    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better",
-     "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
-    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better",
-     "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
-    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better",
-     "Yes: this is 1.0 to 9.0 points above that."),
-    (of_size(1, -2, spread=90.), "better", "Cannot tell: this is between 2.0 points below and 1.0 above that; 4 seeds "
-                                           "cannot tell."),
+    (of_size(2, 3, 4), "better",
+     "Yes: this is 3.0 points above that [+2.9, +3.1], the mean of 3 tests (+2.0 to +4.0)."),
+    (of_size(2, 3, 4), "worse", "No: this is 3.0 points above that [+2.9, +3.1]"),
+    (of_size(-2, -3), "worse", "Yes: this is 2.5 points below that [−2.6, −2.4]"),
+    (of_size(2), "better", "Yes: this is 2.0 points above that [+1.9, +2.1]."),
+    (of_size(-2, 3, 4), "better", "It depends: this is 1.7 points above that [+1.6, +1.7]"),
+    (of_size(.3, -.4, .5), "better", "Yes, by less than a point: this is 0.1 points above that [+0.1, +0.2]"),
+    (of_size(-.3, -.2), "better", "No: this is 0.2 points below that"),
+    (of_size(-.3, -.2), "worse", "Yes, by less than a point: this is 0.2 points below that"),
+    (of_size(.002, .004, spread=.001, unit="fraction"), "better",
+     "Yes, by less than a point: this is 0.3 points above"),
+    (of_size(.05, -.06), "better", "No: this is 0.0 points below that [−0.1, +0.1], the mean of 2 tests (−0.1 to 0.0), "
+                                   "within a point."),
+    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is 0.7 points above that ["),
+    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better", "Cannot tell: this is 4.0 points above that ["),
+    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better", "Yes: this is 5.0 points above that ["),
     (of_size(), "better", "Cannot tell: this was not run."),
 ])
 def test_an_answer_begins_with_one_of_four_words_by_one_rule(comparisons, yes, words):
@@ -143,9 +139,13 @@ def test_counts_of_words_stand_in_columns():
     first, second = comparisons.to_dict("records")
     assert [first[word] for word in ("better", "worse", "within a point", "cannot tell")] == [1, 1, 1, 0]
     assert first["difference, points"] == "−3.0 to +2.0" and first["printed difference, points"] == "+1.5 to +2.0"
-    assert second["difference, points"] == "not run" and distance_from(of_size()) == "not measured"
-    wide = summarize({"a − b": of_size(1, spread=90.), "c − b": of_size(1, spread=9.)})["detectable, points"].tolist()
-    assert wide[0] == "more than there is" and 0 < float(wide[1]) < 100
+    assert second["estimate, points"] == "not run" and distance_from(of_size()) == "not measured"
+    both = {"a − b": of_size(2, 3, 1, spread=9.), "c − b": of_size(2, 3, 1)}
+    printed = {"a − b": pd.Series([5.]), "c − b": pd.Series([5., 7.])}
+    wide, narrow = summarize(both, printed).to_dict("records")
+    assert (wide["effect"], wide["printed size"]) == ("open", "open")
+    assert (narrow["effect"], narrow["printed size"]) == ("helps", "excluded")
+    assert narrow["estimate, points"] == "+2.0 [+1.9, +2.1]°"
 
 
 def test_bold_is_what_is_better_or_worse():

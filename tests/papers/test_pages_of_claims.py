@@ -163,9 +163,14 @@ def test_each_claim_gets_the_answer_of_its_numbers(in_project):
     assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
     assert ({id: book.claims[id].answer("small") for id in CLAIMS}
             == {id: answer for id, (_, _, answer) in CLAIMS.items()})
-    assert book.claims["A1"].summary("small").startswith("2 for; ITVReg − Finetuned: +")
+    assert book.claims["A1"].summary("small").endswith("; 2 for")
+    assert book.claims["A1"].measured("small").startswith("ITVReg − Finetuned: +5.0 [")
     assert book.claims["A5"].summary("small") == "2 not run"
-    assert book.claims["A6"].summary("small").startswith("1 for, 1 against; L2-SP − Finetuned: −")
+    assert book.claims["A6"].summary("small").endswith("; 1 for, 1 against")
+    estimates = book.estimates.set_index("claim")
+    assert estimates.protocol.eq("proxy").all() and estimates.loc["A1", "page"] == "itvreg/claims.md#a1"
+    assert (estimates.loc["A1", "answer"], estimates.loc["A2", "disputed_by"]) == ("holds", "the paper's own cells")
+    assert estimates.loc["A1", "printed_size"] == "excluded" and estimates.loc["A7a", "place"] == "Section 2"
     assert [book.claims[id].answer("small") for id in ("A7a", "A7b")] == ["Yes", "Yes, in part"]
     assert book.claims["A7b"].statement == "SimCSE is above OutReg." and book.claims["A7a"].note == "*Section 2.*"
     assert set(book.comparisons.claim) == {*CLAIMS, "A7a", "A7b"}
@@ -232,7 +237,7 @@ def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
     title, answer, *_ = page.split("\n\n")
     assert title == "# Does it help?"
     assert answer.startswith("**Answer.** Yes: ITVReg is ")
-    assert answer.endswith("points above plain fine-tuning.")
+    assert "points above plain fine-tuning [+" in answer
     assert "[A1](./claims.md#a1) (**Yes**)" in page
     assert "```\nsix seeds\n```" in page
     assert "![dots](./demo.1.svg)" in page

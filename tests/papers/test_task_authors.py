@@ -10,15 +10,17 @@ from scipy import sparse
 from debias_nb.papers.tasks import authors
 from debias_nb.losses.author_batches import author_ids
 from debias_nb.papers.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors
-from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, tune
+from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, settled_epochs, tune
 from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts
 from debias_nb.papers.pages.cases import leak_rows
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
-from debias_nb.runs.config import RunConfig
+from debias_nb.files import project_root
+from debias_nb.runs.config import RunConfig, load_experiment
+from debias_nb.runs.pairing import config_of
 from debias_nb.papers.settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod, AuthorsTraining, SplitConfig
 from debias_nb.runs.runner import absent, execute
-from debias_nb.runs.records import TrainingFailed
+from debias_nb.runs.records import TrainingFailed, committed_store
 from debias_nb.data.registry import MissingData
 from made import pin
 
@@ -31,8 +33,10 @@ TRAINING = AuthorsTraining(
 CL = AuthorsMethod(name="CL", authors=AuthorsConfig())
 ARR = AuthorsMethod(name="CL + ARR", authors=AuthorsConfig(student="arr"))
 MLL = AuthorsMethod(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))
+MLL_BASE = AuthorsConfig(base="mll")
 BOW = AuthorsMethod(name="BOW", trained=False, authors=AuthorsConfig(counted="bow"))
 FUNCTION_WORDS = AuthorsMethod(name="Function words", trained=False, authors=AuthorsConfig(counted="function words"))
+ROOT = project_root(__file__)
 torch.set_num_threads(1)
 
 
@@ -173,13 +177,50 @@ def test_every_method_trains_and_repeats(method):
     assert ("teacher" in details) == (method.student != "none")
 
 
-@pytest.mark.parametrize("method", [CL, ARR])
-def test_an_epoch_of_texts_has_as_many_as_there_are(method):
+@pytest.mark.parametrize("method, epochs", [(CL, 6), (ARR, 2), (AuthorsMethod(name="x", authors=MLL_BASE), 6)])
+def test_an_epoch_of_texts_has_as_many_as_there_are_whatever_the_loss(method, epochs):
     texts = len(author_split(CORPUS).train)
-    training = TRAINING.model_copy(update={"epoch_of": "texts", "further_temperatures": ()})
-    assert len(tune(run_of(method, training=training))[1]) == 2 * (texts // 16)
-    by_author = training.model_copy(update={"epoch_of": None})
-    assert len(tune(run_of(method, training=by_author))[1]) < texts // 16
+    training = TRAINING.model_copy(
+        update={"epoch_of": "texts", "further_temperatures": (), "epochs": 6, "student_epochs": 2})
+    assert len(tune(run_of(method, training=training))[1]) == epochs * (texts // 16)
+    if method.authors.base == "cl":
+        by_author = training.model_copy(update={"epoch_of": None})
+        assert len(tune(run_of(method, training=by_author))[1]) < epochs / 2 * (texts // 16)
+
+
+def test_a_base_loss_is_followed_on_held_out_texts():
+    losses = {method.name: tune(run_of(method))[2].get("held out") for method in (CL, MLL, ARR)}
+    assert [len(losses[name]) for name in ("CL", "MLL")] == [3, 10], "before, and after each epoch"
+    assert losses["MLL"][0] > losses["MLL"][-1] and losses["CL + ARR"] is None
+
+
+@pytest.mark.parametrize("losses, epochs", [
+    ([5, 4, 3, 2, 1], 6), ([5, 1, 9, 9], 3), ([5, 3, 2, 1.1, 1.1, 1, 1], 3), ([5, 3, 2, 1.3, 1.1, 1], 6)])
+def test_a_loss_has_settled_when_nearly_all_of_its_fall_is_done(losses, epochs):
+    assert settled_epochs(losses) == epochs
+
+
+@pytest.mark.parametrize("profile", ["small", "planted"])
+def test_both_bases_of_table_2_have_settled(profile):
+    "Epochs of a corpus, of the loss that takes longer, at the rate with the lower loss."
+    needs, rates = {}, {}
+    for record in committed_store(ROOT).records(f"arr/epochs.{profile}"):
+        run = config_of(record)
+        losses = record["extra"]["held out"]
+        of_rate = rates.setdefault(run.data.display, {}).setdefault(run.training.learning_rate, {})
+        of_rate[run.method.name] = min(losses), settled_epochs(losses)
+    for corpus, of_corpus in rates.items():
+        for rate, bases in of_corpus.items():
+            assert set(bases) == {"MLL", "CL"}
+        needs[corpus] = max(epochs for _, epochs in of_corpus[max(of_corpus)].values())
+        for base in ("MLL", "CL"):
+            assert min(bases[base][0] for bases in of_corpus.values()) == of_corpus[max(of_corpus)][base][0]
+    runs = load_experiment("arr/table02", profile).runs()
+    assert needs
+    trainings = {run.data.display: run.training for run in runs if run.training}
+    for corpus, epochs in needs.items():
+        assert (trainings[corpus].epochs, trainings[corpus].learning_rate) == (epochs, max(rates[corpus])), corpus
+    assert all(3 * training.student_epochs == training.epochs for training in trainings.values())
 
 
 @pytest.mark.parametrize("scores, temperature", [([.2, .3], .5), ([.3, .2], .1), ([.2, .2], .1)])

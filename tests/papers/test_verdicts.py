@@ -4,17 +4,20 @@ Cells of made-up records, refusals of names that nothing has, and how often equa
 """
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from debias_nb.papers.pages.cells import Cell
-from debias_nb.papers.pages.comparisons import Evidence, above, add_claim_verdicts, as_claimed, at_gain, overall
+from debias_nb.papers.pages.comparisons import LESS, SLIGHTLY, Evidence, above, add_claim_verdicts, as_claimed, at_gain
+from debias_nb.papers.pages.comparisons import overall, questions, registered
 from debias_nb.files import project_root
 from debias_nb.papers.pages.frame import only
-from debias_nb.papers.pages.verdicts import Claim, Ledger, describe_differences
+from debias_nb.papers.pages.verdicts import Claim, Ledger
 from debias_nb.measures.stats import Paired, threshold_p
+from debias_nb.runs.pairing import bracket
 from cells import a_run
 
 ROWS = ("a", "b", "c")
@@ -131,10 +134,43 @@ def test_pairs_that_are_refused(change, reason):
     assert overall(["not compared", "not run"]) == "not run"
 
 
-def test_what_all_tests_can_tell_is_not_called_cannot_tell():
+def test_a_claim_holds_where_all_that_it_asks_does():
     assert overall(["holds", "holds", "within the margin"]) == "depends"
     assert overall(["holds", "holds", "cannot tell"]) == "cannot tell"
-    assert overall([*4 * ["holds"], "within the margin"]) == "holds"
+    assert overall([*4 * ["holds"], "within the margin"]) == "depends"
+    assert overall(["holds", f"holds{SLIGHTLY}"]) == "holds"
+    assert overall([f"holds{SLIGHTLY}"] * 2) == f"holds{SLIGHTLY}"
+    assert overall(["the reverse holds", "cannot tell"]) == "the reverse holds in part", "whatever the other one is"
+    assert overall(["holds", "not run"]) == "holds in part" and overall(["cannot tell", "not run"]) == "cannot tell"
+
+
+def test_the_registered_rule_takes_every_comparison_that_can_tell():
+    assert registered([*9 * ["holds"], *3 * ["cannot tell"]]) == "holds"
+    assert registered(["holds", "within the margin"]) == "depends" == registered(["within the margin"])
+    assert registered(["cannot tell", "not run"]) == "cannot tell"
+    assert registered(["the reverse holds", "cannot tell"]) == "the reverse holds"
+
+
+@pytest.mark.parametrize("gain, spread, columns, word, size", [
+    (.05, .002, 2, "holds", "inside"), (.005, .001, 2, f"holds{SLIGHTLY}", "excluded"),
+    (0., .0005, 2, "within the margin", "excluded"), (.02, .03, 1, "cannot tell", "open"),
+    (-.02, .002, 2, "the reverse holds", "excluded"),
+])
+def test_a_question_is_answered_by_one_estimate(gain, spread, columns, word, size):
+    e = evidence({"a": .5 + gain, "b": .5}, seeds=6, spread=spread, columns=[str(n) for n in range(columns)])
+    asked, = questions(as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b")))), {"a − b": [3., 6.]})
+    assert (asked.word, asked.size, asked.mean.n) == (word, size, columns)
+    assert asked.text() == f"a − b: {bracket(asked.mean)}"
+
+
+def test_a_size_that_a_claim_states_may_be_refuted_alone():
+    "The interval reaches beyond a point on both sides, and leaves out what is printed."
+    e = evidence({"a": .5, "b": .5}, seeds=6, spread=.04)
+    rows = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b"))))
+    stated, = questions(rows, {"a − b": [9.]}, states_size=True)
+    unstated, = questions(rows, {"a − b": [9.]})
+    assert stated.mean.low < -1 and stated.mean.high > 1
+    assert (stated.word, unstated.word) == (LESS, "cannot tell")
 
 
 def test_a_cell_that_is_not_complete_says_why():
@@ -247,8 +283,8 @@ LOSS = above("table3", "Base", "Finetuned") # what a claim asks that says: fine-
 
 
 @pytest.mark.parametrize("tuned, answer, outcome", [
-    (.55, "No, the reverse", r"2 against; Finetuned − Base: \+[45]\.\d( to \+[45]\.\d)?"),
-    (.45, "Yes", r"2 for; Finetuned − Base: −[45]\.\d( to −[45]\.\d)?"),
+    (.55, "No, the reverse", r"Finetuned − Base: \+[45]\.\d \[.*\]; 2 against"),
+    (.45, "Yes", r"Finetuned − Base: −[45]\.\d \[.*\]; 2 for"),
 ])
 def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answer, outcome):
     claim = claim_of({"Base": .5, "Finetuned": tuned}, *LOSS, seeds=10, spread=.0005)
@@ -283,7 +319,7 @@ def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, second, answer):
         for level in (first, second))
     claim.repetition = repetition
     assert claim.answer("small") == answer and claim.answer("planted") == "Not run"
-    repetition.comparisons["verdict"] = "not run"
+    claim.repetition = replace(repetition, comparisons=repetition.comparisons.iloc[:0], _questions={})
     assert claim.answer("small") == answer.partition(" (")[0], "it was not run again"
 
 
@@ -310,25 +346,20 @@ def test_a_claim_with_an_allowance_holds_where_it_is_kept_however_near():
     assert words(within, *above("table3", "a", "b")) == ["within the margin"] * 2, "without the allowance"
 
 
-@pytest.mark.parametrize("pairs, name", [
-    (["ab"], "a − b"), (["ab", "ac", "ad"], "a − others"), (["ad", "bd", "cd"], "others − d"),
-    (["ab", "cd", "bc"], "the method named first − the other"),
-])
-def test_differences_stand_with_their_names(pairs, name):
-    lines = [line for pair in pairs for line in above("table3", *pair, column="near")]
+def test_each_question_of_a_claim_has_its_estimate():
+    lines = [line for pair in ("ab", "cd", "bc") for line in above("table3", *pair, column="near")]
     claim = claim_of({"a": .6, "b": .5, "c": .4, "d": .3}, *lines, columns=("near",))
-    one_number = r"\+\d+\.\d \[\+\d+\.\d, \+\d+\.\d\]"
-    assert re.fullmatch(rf"{re.escape(name)}: ({one_number}|\+\d+\.\d to \+\d+\.\d)",
-                        describe_differences(claim.comparisons))
+    number = r"\+\d+\.\d \[\+\d+\.\d, \+\d+\.\d\]"
+    assert re.fullmatch("; ".join(f"{name}: {number}" for name in ("a − b", "c − d", "b − c")), claim.measured("small"))
 
 
 def test_two_differences_have_two_plain_names():
     line, = above("table3", "a", "b", column="near", minus={"column": "far", "names": ("gain nearby", "gain far away")})
     claim = claim_of({"a": .6, "b": .5}, line)
-    assert describe_differences(claim.comparisons).startswith("gain nearby − gain far away: ")
+    assert claim.measured("small").startswith("gain nearby − gain far away: ")
     assert line.text() == "gain nearby above gain far away"
     line, = above("table3", "a + x", "a", column="near")
-    assert describe_differences(claim_of({"a + x": .6, "a": .5}, line).comparisons).startswith("`a + x` − a: +")
+    assert claim_of({"a + x": .6, "a": .5}, line).measured("small").startswith("`a + x` − a: +")
 
 
 def test_another_metric_has_another_name():
@@ -339,7 +370,7 @@ def test_another_metric_has_another_name():
     comparisons = as_claimed(add_claim_verdicts(
         e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
     assert comparisons.comparison.unique().tolist() == ["a − b", "ap: a − b"]
-    assert describe_differences(comparisons).startswith("a − b: +")
+    assert [question.name for question in questions(comparisons)] == ["a − b", "ap: a − b"]
 
 
 KEY = ["paper", "table", "encoder", "column", "comparison"]

@@ -71,7 +71,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
 
     Nothing is loaded but configurations and records."""
     from ...runs.records import committed_store
-    from ...runs.runner import recorded, store_for
+    from ...runs.runner import newest_records, store_for
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
@@ -86,7 +86,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     rows = []
     unknown = {}
     for experiment in experiments:
-        records = {} if fresh else recorded(experiment.runs, store_for(profile))
+        records = {} if fresh else newest_records(experiment.runs, store_for(profile))
         costs = forecast(experiment.asked, records, source)
         row = costs.row()
         for name in ("steps", "memory (GiB)", "hours"):

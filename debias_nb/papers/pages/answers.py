@@ -5,9 +5,11 @@ from pathlib import Path
 import pandas as pd
 
 from ...files import project_root
+from ...measures import stats
+from ...measures.pooling import Estimate, effect, estimate, printed_size
 from ...measures.stats import WORDS, judge
 from ...runs.config import load_experiment
-from ...runs.pairing import scaled, signed
+from ...runs.pairing import bracket, scaled, signed
 from .cells import table_cells
 from .frame import only
 from .printed import POINTS
@@ -18,15 +20,15 @@ SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
 ON_SITES = {"iid": "on the site of training", "ood": "on the other site"}
 COUNT_COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
 OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
-    "holds": "Yes", "the reverse holds": "No, the reverse", "within the margin": "No: within a point",
-    "depends": "It depends",
+    "holds": "Yes", "holds, below a point": "Yes, by less than a point", "the reverse holds": "No, the reverse",
+    "the reverse holds, below a point": "No, the reverse, by less than a point",
+    "within the margin": "No: within a point", "less than printed": "No: less than printed",
+    "more than printed": "No: more than printed", "depends": "It depends",
     "cannot tell": "Cannot tell", "not run": "Not run",
 }
 WHOLE_SCALE = 100. # points
 PAPERS_WEIGHT = .1 # λ that paper A prints its methods at, where a row names no other
 SLIGHT = 1. # point: what lies within it is no help and no harm
-TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
-FEWEST = 3
 COUNTS_NOTE = (
     "*Within a point:* the 95% interval lies inside ±1 point, however significant the difference is. *Better, worse:* "
     "the interval reaches beyond ±1 point, and the difference is significant at 5% after Holm's correction over a row. "
@@ -102,12 +104,41 @@ def distance(
     return f"{' to '.join(sizes)} points {'below' if low < 0 else 'above'} {reference}".strip()
 
 
+def estimate_of(
+    differences: pd.DataFrame, # of `differences`: the tests of one question
+) -> Estimate | None: # in percentage points; None without an interval
+    "Estimate the mean over the tests of a question."
+    pairs = [pair for pair in in_points(differences).paired if pair.sources and pair.error == pair.error]
+    return estimate(pairs) if pairs else None
+
+
 def distance_from(
     differences: pd.DataFrame, # of `differences`
     reference: str = "plain fine-tuning", # as `distance`
-) -> str:
-    "Say how far differences go, or that there are none."
-    return "not measured" if differences.empty else distance(add_verdicts(differences).difference, reference)
+) -> str: # `1.3 points above plain fine-tuning [+0.9, +1.8], the mean of 6 tests (+0.6 to +2.7)`
+    "Give the estimate of some differences with how far they go, or say that there are none."
+    if differences.empty:
+        return "not measured"
+    values, mean = in_points(differences).difference, estimate_of(differences)
+    if mean is None:
+        return distance(values, reference)
+    side = "above" if mean.difference > 0 else "below"
+    text = f"{abs(mean.difference):.1f} points {side} {reference}".strip()
+    text = f"{text} [{signed(mean.low)}, {signed(mean.high)}]"
+    return text if len(values) == 1 else f"{text}, the mean of {len(values)} tests ({from_to(values)})"
+
+
+EFFECT_NAMES = {"helps": "helps", "costs": "costs", "within the margin": "within a point", "open": "open"}
+
+
+def effect_text(mean: Estimate | None) -> str: # empty without an estimate
+    "Name what an estimate decides, with its sign where that is decided within a point."
+    if mean is None:
+        return ""
+    word = effect(mean, SLIGHT)
+    if word == "within the margin" and not mean.low <= 0 <= mean.high:
+        return f"a {'gain' if mean.low > 0 else 'loss'} below a point"
+    return EFFECT_NAMES[word]
 
 
 def answer(
@@ -116,33 +147,31 @@ def answer(
     reference: str = "plain fine-tuning", # what it is compared with
     yes: str = "better", # the word that says yes: `better`, or `worse` where the question is whether something hurts
 ) -> str: # it begins with one of `BEGINNINGS`
-    """Answer a question from some differences.
+    """Answer a question from the estimate over its tests.
 
-    No if all lie within a point; It depends if some are better and others worse, or as many within a point; Cannot tell
-    if two of three tests are too small, or half of them where fewer than three are not; else what most of the others
-    say."""
+    It depends if some tests are better and others worse, each by itself; Cannot tell where the effect is open."""
     if differences.empty:
         lack = "was run with one seed, and a comparison takes two" if differences.attrs.get(
             "seeds") == 1 else "was not run"
         return f"Cannot tell: {subject} {lack}."
-    rows = add_verdicts(differences)
-    sentence = f"{subject} is {distance_from(differences, reference)}"
-    if (rows.word == "within the margin").all():
-        return f"No: {sentence}, within a point."
-    is_unsure = rows.word == "cannot tell"
-    verdicts = rows.word[~is_unsure].value_counts()
-    if {"better", "worse"} <= set(verdicts.index):
-        return f"It depends: {sentence}."
-    if is_unsure.mean() >= (TOO_MANY if verdicts.sum() >= FEWEST else .5):
-        sizes = rows.finds[is_unsure]
-        if sizes.min() > WHOLE_SCALE:
-            return f"Cannot tell: {sentence}; {rows.n.max()} seeds cannot tell."
-        return f"Cannot tell: {sentence}; the detectable difference (80% power) is {detectable(sizes)} points."
-    if len(verdicts) > 1 and verdicts.iloc[0] == verdicts.iloc[1]:
-        return f"It depends: {sentence}."
-    if verdicts.index[0] == "within the margin":
-        return f"No: {sentence}, mostly within a point."
-    return f"{'Yes' if verdicts.index[0] == yes else 'No'}: {sentence}."
+    mean, text = estimate_of(differences), f"{subject} is {distance_from(differences, reference)}"
+    if {"better", "worse"} <= {*add_verdicts(differences).word}:
+        return f"It depends: {text}."
+    word = effect_text(mean)
+    if word in ("", "open"):
+        return f"Cannot tell: {text}{_detectable_text(mean)}."
+    if word == "within a point":
+        return f"No: {text}, within a point."
+    if (word in ("helps", "a gain below a point")) != (yes == "better"):
+        return f"No: {text}."
+    return f"Yes{', by less than a point' if word.endswith('below a point') else ''}: {text}."
+
+
+def _detectable_text(mean: Estimate | None) -> str:
+    "Say what tests together can detect."
+    if mean is None or stats.detectable(mean) > WHOLE_SCALE:
+        return "; so few seeds cannot tell"
+    return f"; the detectable difference (80% power) is {stats.detectable(mean):.1f} points"
 
 
 def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
@@ -174,22 +203,32 @@ def summarize(
     paper_differences: dict[str, pd.Series] | None = None, # what is compared -> the paper's differences, in points
     weights: dict[str, float] | None = None, # what is compared -> λ of these, where it is not `PAPERS_WEIGHT`
 ) -> pd.DataFrame:
-    """Count the verdicts of each row, with how far its differences go and what could have been detected.
+    """Estimate the difference of each row, and count the verdicts of its tests one by one, with how far they go.
 
     The paper's differences stand next to those at its own λ. A column without entries is left out."""
     lines = {}
     for name, differences in rows.items():
         judged_rows = differences if "word" in differences else add_verdicts(differences)
-        line = counts(judged_rows.word)
-        line["difference, points"] = from_to(judged_rows.difference) or "not run"
-        line["detectable, points"] = detectable(judged_rows.finds[judged_rows.word == "cannot tell"])
         is_papers = (set(judged_rows.get("strength", pd.Series(dtype=float)).dropna())
                      <= {(weights or {}).get(name, PAPERS_WEIGHT)})
-        line["printed difference, points"] = from_to(pd.Series(
-            (paper_differences or {}).get(name, []) if is_papers else [], dtype=float))
-        lines[name] = line
+        sizes = pd.Series((paper_differences or {}).get(name, []) if is_papers else [], dtype=float).dropna()
+        mean = estimate_of(judged_rows) if len(judged_rows) else None
+        lines[name] = {
+            "estimate, points": "not run" if mean is None else bracket(mean), "effect": effect_text(mean),
+            "printed difference, points": from_to(sizes),
+            "printed size": printed_size(mean, sizes, SLIGHT) if mean and len(sizes) else "",
+        } | counts(judged_rows.word) | {"difference, points": from_to(judged_rows.difference)}
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
+
+
+ESTIMATED = ("estimate, points", "effect", "printed difference, points", "printed size")
+
+
+def folded(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]: # of `summarize`
+    "Part the estimates from the tests one by one."
+    is_estimated = table.columns.isin(ESTIMATED)
+    return table.loc[:, is_estimated], table.loc[:, ~is_estimated]
 
 
 def answer_word(page: str) -> str: # page: Markdown

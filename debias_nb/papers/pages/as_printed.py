@@ -80,16 +80,8 @@ _read_once = once_per_state(load_config)
 
 
 def printed_settings(paper: str) -> tuple[PrintedSetting, ...]:
-    "Read the rows of a paper. Raises `ConfigError` naming file and key, also for a row that occurs twice."
-    rows = _read_once(project_root() / LEDGER, dict[str, tuple[PrintedSetting, ...]], LEDGER)[paper]
-    places = set()
-    for setting in rows:
-        for experiment in setting.experiments:
-            place = (setting.name, experiment, *sorted(setting.where.items()))
-            if place in places:
-                raise ConfigError(f"{LEDGER}: the setting {setting.name!r} of {paper}/{experiment} occurs twice")
-            places.add(place)
-    return rows
+    "Read the rows of a paper. Raises `ConfigError` naming file and key."
+    return _read_once(project_root() / LEDGER, dict[str, tuple[PrintedSetting, ...]], LEDGER)[paper]
 
 
 def _metrics(experiment: ExperimentConfig, *_) -> tuple[str, ...]:
@@ -350,9 +342,9 @@ def faults(comparisons: list[Comparison]) -> list[str]:
                          for profile, reason in comparison.reasons.items() if not reason]
         present = {profile for comparison in alike for profile in comparison.here}
         differing = {profile for comparison in alike for profile in comparison.differing}
-        explained = setting.why or {} if not isinstance(setting.why, str) else present
+        with_reason = setting.why or {} if not isinstance(setting.why, str) else present
         messages += [f"{place}: a reason for {profile}, where nothing differs"
-                     for profile in PROFILES if profile in explained and profile not in differing]
+                     for profile in PROFILES if profile in with_reason and profile not in differing]
         if setting.told is not None and setting.value is not None and present > differing and not setting.by:
             messages.append(f"{place}: told to be as printed, and nothing is named that does it (`by`)")
     return messages
@@ -363,16 +355,19 @@ def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each 
 
 
 def title_of(part: str) -> str: # part: `table3`
-    return re.sub(r"0*(\d+)", r" \1", part).capitalize()
+    return re.sub(r"(\d+)", r" \1", part).capitalize()
 
 
-def printed_places(
+def printed_parts(
     paper: str,
-    experiment: str, # its name in experiments/<paper>/
-) -> str: # `Table 1, Table 2, Figure 3`
-    "Name the tables and figures of a paper that an experiment makes."
-    tables = [table.id for item in all_experiments(paper) if item.experiment == experiment for table in item.tables]
-    return ", ".join(map(title_of, unique(filter(PRINTED_TABLE.fullmatch, tables)) or [experiment]))
+    belongs: Callable[[ExperimentConfig], bool],
+) -> list[str]: # e.g. `table3`, `figure2`
+    "List the printed tables and figures that some experiments of a paper make: their tables, or what their name says."
+    parts = []
+    for experiment in filter(belongs, all_experiments(paper)):
+        tables = [table.id for table in experiment.tables if PRINTED_TABLE.fullmatch(table.id)]
+        parts += tables or [re.sub(r"0+(?=\d)", "", experiment.experiment)]
+    return unique(filter(PRINTED_TABLE.fullmatch, parts))
 
 
 def page_in(paper: str, experiment: str) -> str:
@@ -394,8 +389,10 @@ def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
         alike.setdefault(key, []).append(comparison)
     rows = []
     for first, *others in alike.values():
-        links = [f"[{printed_places(paper, item.experiment)}]({page_in(paper, item.experiment)})"
-                 for item in (first, *others)]
+        links = []
+        for item in (first, *others):
+            parts = printed_parts(paper, lambda experiment, name=item.experiment: experiment.experiment == name)
+            links.append(f"[{', '.join(map(title_of, parts))}]({page_in(paper, item.experiment)})")
         cells = {profile: first.here.get(profile, "—") for profile in PROFILES}
         cells |= {profile: f"**{cells[profile]}**" for profile in first.differing}
         rows.append([first.setting.name, ", ".join(dict.fromkeys(links)), first.of_paper, first.place,

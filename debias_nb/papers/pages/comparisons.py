@@ -1,7 +1,7 @@
 """What a claim asks of our runs, and what they answer.
 
-Each comparison gets one of four words, a claim that of four in five. A method is *better* or *worse* than another. A
-claim has two words of its own: it *holds*, or *the reverse holds*."""
+A claim asks one question or more, and one estimate over all of its comparisons answers each. One by one these have one
+of four words: a method is *better* or *worse* than another, and a claim *holds* there, or *the reverse holds*."""
 import math
 import re
 from collections import Counter
@@ -21,10 +21,11 @@ from .answers import SHIFTS
 from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, side_of
 from .frame import PROFILES, Results, all_experiments
 from .places import address_of
-from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
+from ...runs.pairing import Side, Unpaired, bracket, paired_sides, scaled, signed
 from ...runs.records import Records
 from ...measures import stats
-from ...measures.stats import threshold_p
+from ...measures.pooling import Estimate, estimate, printed_size
+from ...measures.stats import LEVEL, is_within, threshold_p
 
 
 def table_title(table: str) -> str: # `table3`
@@ -60,6 +61,7 @@ class Line:
     delta: float = 1.            # percentage points
     gain: str = ""               # a column: the sides are curves, compared where both gain as much there
     analogue: str = ""           # where ours is not the paper's situation: in what it differs
+    printed: str = ""            # label of the facts that print the difference, where it is not its own name
     primary: bool = True         # False: shown next to the others, and decides nothing
     names: tuple[str, ...] = ()  # what is compared, in plain words, where methods do not say it: two, or one for a sum
 
@@ -377,9 +379,7 @@ COUNT_NAMES = { # word of a claim -> what is counted
     "not compared": "not compared",
     "not run": "not run",
 }
-DECISIONS = ("holds", "the reverse holds", "within the margin")
-MOSTLY = .8 # of the comparisons of a claim that were made
-
+SLIGHTLY = ", below a point" # ends the word of a difference that is significant, and within the margin
 
 PAIR = re.compile(r"^(?P<metric>.*: )?(?P<a>.+) − (?P<b>.+?)(?P<gain>, at a gain of .*)?$")
 
@@ -399,20 +399,105 @@ def as_claimed(
         comparison=comparisons.comparison.where(comparisons.direction == "above", names))
 
 
-def overall(words: Iterable[str]) -> str: # of a claim
-    """Sum up the words of several comparisons.
+@dataclass(frozen=True)
+class Question:
+    "What a claim asks of two methods: all comparisons of them, and what they say together."
+    name: str                 # as `comparison`
+    direction: str            # as in `COMPARISON`
+    tests: pd.DataFrame       # its comparisons, as `as_claimed` has them
+    mean: Estimate | None     # of the side that a claim puts ahead, in percentage points; None: not run
+    word: str                 # a key of `answers.OF_CLAIMS`
+    printed: tuple[float, ...] = () # sizes, likewise
+    size: str = ""            # of `pooling.SIZES`; empty where none is printed
 
-    The word that at least four of five have; `depends` if the claim holds in some and its reverse in others, or if all
-    can tell and do not agree; else `cannot tell`. `not run` if no comparison was made."""
-    count = Counter(word for word in words if word in (*DECISIONS, "cannot tell"))
-    if not count:
-        return "not run"
-    if count["holds"] and count["the reverse holds"]:
+    def text(self) -> str: # `ITVReg − Finetuned: +0.6 [+0.2, +1.0]`
+        "Describe the estimate, signed as the names say."
+        return f"{self.name}: {bracket(_signed_ends(self.mean, SIGNS[self.direction]))}" if self.mean else ""
+
+
+def _signed_ends(mean: Estimate, sign: int) -> Estimate:
+    "Turn an estimate round where its sign is that of the other side."
+    ends = sorted((sign * mean.low, sign * mean.high))
+    return replace(mean, difference=sign * mean.difference + 0., low=ends[0], high=ends[1])
+
+
+LESS, MORE = "less than printed", "more than printed"
+
+
+def questions(
+    comparisons: pd.DataFrame,               # of one part of a claim at one profile, as `as_claimed` has them
+    printed: dict[str, list[float]] | None = None, # `a − b` -> what is printed of it
+    states_size: bool = False, # whether the claim is about the size that is printed
+) -> list[Question]:
+    """Group the comparisons of a claim by what they ask, and answer each question from one estimate.
+
+    Where a claim asks several, *holds* takes each of them; for all other words the level is shared among them."""
+    asked = [(*((side.names, side.metric) for side in line.sides), line.names, line.margin, line.gain)
+             for line in comparisons.line]
+    groups = [rows for _, rows in comparisons.groupby(pd.Series(asked, comparisons.index, dtype=object), sort=False)]
+    made = sum(bool(_made(rows)) for rows in groups)
+    return [_question(rows, 1 - (1 - LEVEL) / max(made, 1), printed or {}, states_size) for rows in groups]
+
+
+def _made(rows: pd.DataFrame) -> list[stats.Paired]:
+    "List the comparisons that have an interval."
+    return [pair for pair in rows.paired if pair is not None and pair.sources and not math.isnan(pair.error)]
+
+
+def _question(rows: pd.DataFrame, level: float, printed: dict[str, list[float]], states_size: bool) -> Question:
+    made = _made(rows)
+    name, direction = rows.comparison.iloc[0], rows.direction.iloc[0]
+    if not made:
+        return Question(name, direction, rows, None, overall(rows.verdict))
+    mean = estimate(made)
+    label = rows.line.iloc[0].printed or PAIR.sub(r"\g<a> − \g<b>", name)
+    sizes = tuple(SIGNS[direction] * number for number in printed.get(label, ()))
+    size = printed_size(mean, sizes, 1.) if sizes else ""
+    word = _answer(mean, estimate(made, level), rows.margin.iloc[0], rows.delta.iloc[0])
+    if {*OF_CLAIMS.values()} <= {*rows.verdict}:
+        word = "depends"
+    elif word == "cannot tell" and size == "excluded" and (states_size or mean.high < 1 or mean.low > -1):
+        word = LESS if min(sizes) > mean.difference else MORE
+    return Question(name, direction, rows, mean, word, sizes, size)
+
+
+def _answer(mean: Estimate, corrected: Estimate, margin: float, delta: float) -> str:
+    "Answer whether a difference exceeds minus the margin; corrected: at the level of all questions of a claim."
+    is_slight = is_within(corrected.low + margin, corrected.high + margin, delta)
+    slightly = SLIGHTLY if is_slight and not margin else "" # a margin is the claim's own
+    if mean.low > -margin:
+        return f"holds{slightly}"
+    if corrected.high < -margin:
+        return f"the reverse holds{slightly}"
+    return "within the margin" if is_slight else "cannot tell"
+
+
+def overall(words: Iterable[str]) -> str: # of a claim
+    """Combine the answers to the questions of a claim.
+
+    It holds where each does. `depends` if the answers differ in kind; else the one that is there, `in part` where
+    another question is open; `cannot tell` if none is decided, or some hold and others are open; `not run` without
+    comparisons."""
+    words = [word for word in words if word != "not compared"]
+    decided = [word for word in words if word not in ("cannot tell", "not run")]
+    kinds = {word.removesuffix(SLIGHTLY) for word in decided}
+    if not decided:
+        return "cannot tell" if "cannot tell" in words else "not run"
+    if len(kinds) > 1:
         return "depends"
-    word, times = count.most_common(1)[0]
-    if times >= MOSTLY * count.total():
-        return word
-    return "cannot tell" if count["cannot tell"] else "depends"
+    kind, = kinds
+    if kind == "holds" and "cannot tell" in words:
+        return "cannot tell"
+    word = decided[0] if len(set(decided)) == 1 else kind
+    return word if len(decided) == len(words) or kind == "depends" else f"{word} in part"
+
+
+def registered(words: Iterable[str]) -> str: # of the comparisons of a claim, one by one
+    "Combine words as four experiments wrote it down: what every comparison says that can tell."
+    decided = {word for word in words if word in (*OF_CLAIMS.values(), "within the margin")}
+    if len(decided) > 1 or decided == {"within the margin"}:
+        return "depends"
+    return decided.pop() if decided else "cannot tell"
 
 
 def count_words(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`

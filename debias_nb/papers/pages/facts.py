@@ -14,8 +14,9 @@ import pandas as pd
 
 from ...checks import check_known
 from ...files import project_root
+from ...measures.pooling import estimate
 from ...runs.pairing import signed
-from .answers import counts, distance, extent
+from .answers import counts, distance, effect_text, extent
 from .execution import run_notebook
 from .frame import Results, all_experiments
 from .tables import show
@@ -42,6 +43,10 @@ class Fact:
     within: int | None = None        # a point
     unsure: int | None = None        # cannot tell
     records: str = ""                # experiments and tables, `itvreg/table03.small:table3`
+    mean: float | None = None        # of several tests, their estimate with its 95% interval
+    mean_low: float | None = None
+    mean_high: float | None = None
+    effect: str = ""                 # what it decides, as `answers.effect_text`, or `depends`
 
     def __str__(self) -> str: # `34% [26%, 43%]`, `−1.8 to +0.1`, `1,440`
         if isinstance(self.value, str):
@@ -55,6 +60,12 @@ class Fact:
     @property
     def ends(self) -> pd.Series:
         return pd.Series([self.value, self.value] if self.low is None else [self.low, self.high])
+
+    @property
+    def estimate(self) -> str: # `+1.3 [+0.9, +1.8]`; empty where there is none
+        if self.mean is None:
+            return ""
+        return f"{signed(self.mean)} [{signed(self.mean_low)}, {signed(self.mean_high)}]"
 
     @property
     def size(self) -> float: # of the largest difference, as it is displayed
@@ -79,6 +90,17 @@ def _stored(number):
     return float(f"{number:.{DIGITS}g}") + 0. if isinstance(number, float) else number
 
 
+def estimated(comparisons: pd.DataFrame) -> dict[str, float | str]: # in points, with paired and verdict
+    "Estimate the mean over tests, and decide from it unless some tests are better and others worse by themselves."
+    made = [pair for pair in comparisons.get("paired", ()) if pair and pair.sources and pair.error == pair.error]
+    if not made:
+        return {}
+    mean = estimate(made)
+    is_mixed = {"better", "worse"} <= {*comparisons.verdict}
+    return {"mean": mean.difference, "mean_low": mean.low, "mean_high": mean.high,
+            "effect": "depends" if is_mixed else effect_text(mean)}
+
+
 class Facts(dict): # name -> `Fact`
     "Facts by name; `frames` has tables behind them."
     def __init__(self, facts: Iterable[Fact] = ()):
@@ -92,7 +114,7 @@ class Facts(dict): # name -> `Fact`
         ends: Iterable[float] = (), # whose smallest and largest are the ends
         unit: str = "",
         records: str = "",
-        **counts: int,              # of tests, as `Fact` has them
+        **more: float | str | None, # of tests, as `Fact` has them
     ):
         """Add a fact.
 
@@ -102,7 +124,8 @@ class Facts(dict): # name -> `Fact`
         value = value.item() if isinstance(value, np.generic) else value
         ends = [float(end) for end in ends]
         low, high = (min(ends), max(ends)) if ends else (None, None)
-        self[name] = Fact(name, _stored(value), _stored(low), _stored(high), unit, records=records, **counts)
+        self[name] = Fact(name, _stored(value), _stored(low), _stored(high), unit, records=records,
+                          **{key: _stored(number) for key, number in more.items()})
 
     def compare(
         self,
@@ -113,7 +136,7 @@ class Facts(dict): # name -> `Fact`
         "Add a fact of several comparisons, which `frames` keeps."
         words = dict(zip(("better", "worse", "within", "unsure"), counts(comparisons.verdict).values()))
         self.add(name, None, comparisons.difference, "points", records_of(comparisons, paper), tests=len(comparisons),
-                 **words)
+                 **words, **estimated(comparisons))
         self.frames[name] = comparisons
         return comparisons
 

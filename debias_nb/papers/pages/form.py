@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..costs import Reckoning, taken, two_digits
-from .as_printed import PRINTED_TABLE, key_deviations, title_of
+from .answers import folded
+from .as_printed import key_deviations, title_of
 from .cells import row_name
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
@@ -16,7 +17,7 @@ from .tables import provenance, rests_on, show, text_table, with_std
 from .verdicts import resting_on
 
 
-MOST_WORDS = 600 # of a page, for each printed table or figure that it is about
+MOST_WORDS = 750 # of a page, for each printed table or figure that it is about
 
 
 def words_seen(page: str) -> int: # page: Markdown
@@ -28,23 +29,7 @@ def words_seen(page: str) -> int: # page: Markdown
     return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
-def printed_parts(
-    page: str, # `paper/name`
-) -> list[str]: # e.g. `table3`, `figure2`
-    "List the printed tables and figures of a page: of its configurations, of its lists of cases, or of its name."
-    parts = {}
-    for experiment in all_experiments(page.partition("/")[0]):
-        if page_of(experiment) == page:
-            own_name = re.sub(r"0+(?=\d)", "", experiment.experiment)
-            ids = [table.id for table in experiment.tables if PRINTED_TABLE.fullmatch(table.id)] or [own_name]
-            parts |= dict.fromkeys(filter(PRINTED_TABLE.fullmatch, ids))
-    lists = load_expected(page.partition("/")[0]).lists
-    if lists.keys() & parts.keys():
-        parts |= dict.fromkeys(lists)
-    return list(parts)
-
-
-VERDICTS = "*Better*, *worse*, *within a point*, *cannot tell*, *detectable*: [rules](../claims.ipynb#how-we-decided)."
+VERDICTS = "[Rules](../studies/decisions.ipynb)."
 
 
 def show_answer(
@@ -54,9 +39,12 @@ def show_answer(
     comparisons: pd.DataFrame, # of `answers.summarize`
     note: str = "",            # how they are to be read
 ) -> None:
-    "Display the answer of a page, the comparisons behind it, and the paper's claims that rest on the same runs."
-    words = f"{note} {VERDICTS}".strip() if "cannot tell" in comparisons else note
-    show(f"**Answer.** {answer}", comparisons, words, resting_on(results, *studies, of_paper=True))
+    "Display the answer of a page, its estimates, the tests one by one, and the paper's claims on the same runs."
+    is_estimated = "cannot tell" in comparisons
+    estimates, tests = folded(comparisons) if is_estimated else (comparisons, "")
+    words = f"{note} {VERDICTS}".strip() if is_estimated else note
+    fold = ('<details markdown="1"><summary>Tests one by one</summary>\n', tests, "</details>") if is_estimated else ()
+    show(f"**Answer.** {answer}", estimates, words, *fold, resting_on(results, *studies, of_paper=True))
 
 
 Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name here, or names
@@ -81,13 +69,15 @@ def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `CO
 
 
 def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one table; as `_printed`
-    "List our means, with standard deviations, as `tables.means` has them."
+    "List our means, with standard deviations, as `tables.means` has them, and steps where records say them."
     rows = main(runs)
     rows = rows.assign(**{column: rows[column].map(lambda old: like.get(old, old)) for column in ("method", "test")})
+    steps = rows.assign(test=rows.test.str.replace(r"\S+$", "steps", regex=True), value=rows.steps, unit="steps")
+    rows = pd.concat([rows, steps.dropna(subset="value")])
     cells = []
     for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
         values = of_replicates(group)
-        cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS[group.unit.iloc[0]], ""))
+        cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS.get(group.unit.iloc[0], 0), ""))
     return pd.DataFrame(cells, columns=COLUMNS)
 
 
@@ -95,7 +85,7 @@ def side_by_side(
     study: Study,
     table: str,               # its name in `experiments/printed/` and in the configuration
     like: Like | None = None,
-    apart: bool = False,      # also the printed columns that have none of ours
+    all_columns: bool = False, # also the printed columns that have none of ours
 ) -> tuple[pd.DataFrame, pd.DataFrame]: # test and side down, methods across; the printed cells without one of ours
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
     like = like or {}
@@ -104,9 +94,9 @@ def side_by_side(
     ours = _measured(study[table], like)
     is_beside = pd.MultiIndex.from_frame(printed[["method", "test"]]).isin(
         pd.MultiIndex.from_frame(ours[["method", "test"]])) & printed.value.notna()
-    shown = printed[printed.method.isin(ours.method) if apart else is_beside]
-    ours = ours[ours.method.isin(shown.method)]
-    rows = pd.concat([shown, ours[ours.test.isin(shown.test)], ours[~ours.test.isin(printed.test)]])
+    visible = printed[printed.method.isin(ours.method) if all_columns else is_beside]
+    ours = ours[ours.method.isin(visible.method)]
+    rows = pd.concat([visible, ours[ours.test.isin(visible.test)], ours[~ours.test.isin(printed.test)]])
     texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
     wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
     for cell in study.cells:
@@ -115,7 +105,7 @@ def side_by_side(
         if (cell.table, cell.status) == (table, "failed") and wide.get(method, {}).get(place) == "—":
             wide.loc[place, method] = "failed"
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
-    wide = wide.reindex(order[order.isin(wide.index)], columns=shown.method.unique())
+    wide = wide.reindex(order[order.isin(wide.index)], columns=visible.method.unique())
     return wide, cells[~is_beside.groupby(level=0).any()]
 
 
@@ -131,7 +121,7 @@ def lacking(
     for row in cells.itertuples():
         block = row.why
         if block not in (BLANK, QUOTED):
-            fits = [why for of, why in reasons.items() if of.casefold() in block.casefold()]
+            fits = [reason for name, reason in reasons.items() if name.casefold() in block.casefold()]
             block = fits[0] if fits else UNEXPLAINED
         blocks.setdefault(block, []).append(row.method)
     names = ", ".join(dict.fromkeys(blocks.get(QUOTED, ())))
@@ -142,13 +132,13 @@ UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "c
 
 
 def show_cells(
-    study: Study, table: str, like: Like | None = None, apart: bool = False, # as `side_by_side`
+    study: Study, table: str, like: Like | None = None, all_columns: bool = False, # as `side_by_side`
     note: str = "", # a line of words
 ) -> None:
     "Display what a paper prints and ours, cell by cell, and say why printed cells have none of ours."
     expected = load_expected(study.experiment.paper)
     printed = expected.tables[table]
-    rows, without = side_by_side(study, table, like, apart)
+    rows, without = side_by_side(study, table, like, all_columns)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
     spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
     words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "

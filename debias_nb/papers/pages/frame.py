@@ -45,8 +45,8 @@ def papers() -> list[str]:
 
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
            "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
-           "complete", "value",
-           "resampled", "made", "clean", "record"]
+           "complete", "value", "steps",
+           "resampled", "made", "clean", "training_data", "base_encoder", "test_data", "record"]
 
 
 def only(
@@ -89,11 +89,13 @@ class Study:
             place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
                 for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
-                    run = run_of(self.records_by_id[i], row["value"], row["resampled"])
-                    rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
+                    run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)
+                    steps = self.records_by_id[i]["extra"].get("steps")
+                    fields = dict(further=metric != cell.metric, record=i, steps=steps)
+                    rows.append(place | run._asdict() | row | fields)
         frame = pd.DataFrame(rows, columns=COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
-                             | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
+                             | dict.fromkeys(["strength", "rate", "epochs", "share", "steps"], float))
         if self.own: # records of this machine may be paired whatever the state of the tree
             frame["clean"] = True
         frame.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that

@@ -12,7 +12,8 @@ STUDIES = { # a page of ours -> the experiments that it sums up
     "studies/new_data": tuple(f"itvreg/{name}" for name in OF_NEW_DATA),
     "studies/strength": ("itvreg/lambda_titles", "itvreg/interventions"),
     "studies/averaging": ("itvreg/beyond",),
-    "studies/parts": ("arr/beyond", "arr/leakage", "scan/settings", "scan/weights"),
+    "studies/decisions": (),
+    "studies/parts": ("arr/beyond", "arr/short_student", "arr/leakage", "scan/settings", "scan/weights"),
 }
 STUDY_OF = {name: study for study, names in STUDIES.items() for name in names}
 ANY_EXPERIMENT = "studies/experiment" # the notebook that shows all that an experiment of a study has

@@ -2,8 +2,9 @@
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
-from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
+from .comparisons import PAIR, Evidence, Line, Question, add_claim_verdicts, as_claimed, count_words
+from .comparisons import LESS, MORE, overall, questions, registered
 from .execution import run_notebook
 from .frame import PROFILES, Results, Study, only
 from ...runs.pairing import bracket
@@ -34,6 +36,8 @@ class Claim:
     note: str = ""         # where the paper says so, and how words are read
     repeated: str = ""     # the claim that asks it again with new seeds
     repetition: "Claim | None" = None # that claim, filled in by `Ledger.state`
+    by_each: bool = False  # whether it was registered to go by every comparison that can tell
+    _questions: dict[str, list[Question]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -50,25 +54,46 @@ class Claim:
         "Return its primary comparisons."
         return only(self.comparisons, primary=True, profile=profile)
 
+    @cached_property
+    def sizes(self) -> dict[str, list[float]]: # `a − b`, as ours are named -> points
+        "Collect the printed sizes of the differences that ours are."
+        sizes = {}
+        for one in self.facts:
+            if one.number is not None and not one.unit and one.holds is not None:
+                name, sign = self._as_ours(one.label)
+                sizes.setdefault(name.replace("`", ""), []).append(sign * one.number)
+        return sizes
+
+    def questions(self, profile: str) -> list[Question]:
+        "Return what the claim asks, each answered from one estimate."
+        if profile not in self._questions:
+            states_size = any(one.asked.startswith("= ") for one in self.facts)
+            self._questions[profile] = questions(self.primary(profile), self.sizes, states_size)
+        return self._questions[profile]
+
     def verdict(self, profile: str) -> str:
-        "Return the verdict, and whether it is of a part of the claim: one of its lines or more was not run."
-        comparisons = self.primary(profile)
-        word = overall(comparisons.verdict)
-        is_in_part = "not run" in comparisons.groupby("line", sort=False).verdict.agg(overall).tolist()
-        return f"{word} in part" if is_in_part and word in DECISIONS else word
+        "Return the verdict, and whether it is of a part of the claim: another one was not run, or is open."
+        return overall(question.word for question in self.questions(profile))
+
+    def registered(self, profile: str) -> str: # empty where it is the answer
+        "Say what the rule gives that was written down before the runs, where that is another one and says otherwise."
+        word = OF_CLAIMS[registered(self.primary(profile).verdict)]
+        same = {word, "Not run"} & {self.word(profile).removesuffix(BY_LESS)}
+        return "" if same or not self.by_each else f" (as registered: {word.lower()})"
 
     def word(self, profile: str) -> str: # one of `OF_CLAIMS`
-        "Answer the sentence of the claim in the words that are counted."
+        "Answer the sentence of the claim."
         return OF_CLAIMS[self.verdict(profile).removesuffix(" in part")]
 
     def counted_as(self, profile: str) -> str: # one of `COUNTED`
         "Answer in the words of a table of counts, in which a size that was not met is no reverse."
-        return OTHER_SIZE if self._said(profile) in REVERSE_OF_SIZE.values() else self.word(profile)
+        word = self._said(profile)
+        return OTHER_SIZE if word in OTHER_SIZES else word.removesuffix(BY_LESS)
 
     def answer(self, profile: str) -> str: # e.g. `No, the reverse`
         "Answer the sentence of the claim, as pages do."
         part = ", in part" if self.verdict(profile).endswith(" in part") else ""
-        return self._said(profile) + part + self._unrepeated(profile)
+        return self._said(profile) + part + self.registered(profile) + self._unrepeated(profile)
 
     def _said(self, profile: str) -> str:
         "Return its word; the reverse of a difference of at least, or at most, so much is a smaller, or larger one."
@@ -82,16 +107,22 @@ class Claim:
         "Say that new seeds did not repeat what the seeds of its comparisons say."
         word = self.word(profile)
         again = self.repetition.word(profile) if self.repetition else OF_CLAIMS["not run"]
-        if word != OF_CLAIMS["holds"] or again in (word, OF_CLAIMS["not run"]):
+        if not word.startswith(OF_CLAIMS["holds"]) or again in (word, OF_CLAIMS["not run"]):
             return ""
         seeds = self.primary(profile).replicates.dropna()
         return (f" (the {' to '.join(dict.fromkeys(f'{end:.0f}' for end in (seeds.min(), seeds.max())))} seeds that "
                 "did not repeat)")
 
-    def summary(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
-        "Count the words of its primary comparisons, and say how far their differences go."
-        comparisons = self.primary(profile)
-        return _outcome(comparisons, f"; {describe_differences(comparisons)}") if len(comparisons) else ""
+    def summary(self, profile: str) -> str: # e.g. `ITVReg − Finetuned: +1.4 [+0.4, +2.4]; 5 for, 1 cannot tell`
+        "Give the estimates, then count the words of its primary comparisons."
+        return "; ".join(filter(None, [self.measured(profile), _outcome(self.primary(profile), "")]))
+
+    def measured(self, profile: str) -> str: # e.g. `ITVReg − Finetuned: +0.6 [+0.2, +1.0]; printed size excluded`
+        "Give its estimates, and where the printed sizes stand to them."
+        asked = [question for question in self.questions(profile) if question.mean]
+        texts = [f"{_in_quotes(question.name)}: {question.text().rpartition(': ')[2]}"
+                 f"{f', printed size {question.size}' if question.size else ''}" for question in asked]
+        return "; ".join(texts)
 
     @property
     def anchors(self) -> str: # HTML
@@ -156,7 +187,9 @@ class Claim:
 # sign of the margins of a claim -> its answer where the reverse holds
 REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"}
 OTHER_SIZE = "No: by more or less"
-COUNTED = [*OF_CLAIMS.values()]
+OTHER_SIZES = (*REVERSE_OF_SIZE.values(), OF_CLAIMS[LESS], OF_CLAIMS[MORE])
+BY_LESS = ", by less than a point"
+COUNTED = [word for word in OF_CLAIMS.values() if not word.endswith(BY_LESS) and word not in OTHER_SIZES]
 COUNTED.insert(COUNTED.index(OF_CLAIMS["the reverse holds"]) + 1, OTHER_SIZE)
 
 
@@ -191,36 +224,15 @@ def _extent(comparisons: pd.DataFrame) -> str:
     return bracket(measured_rows.iloc[0]) if len(measured_rows) == 1 else from_to(measured_rows.difference)
 
 
-AHEAD = "the method named first − the other" # where a claim compares several methods with several
-
-
 def _quoted(name: str) -> str: # of a method
     "Quote a name that holds a plus, so that it cannot be read as a sum."
-    return f"`{name}`" if " + " in name else name
+    return f"`{name}`" if " + " in name and "`" not in name else name
 
 
 def _in_quotes(comparison: str) -> str: # a sum has one name
     "Name the two methods of a comparison, those quoted that hold a plus."
     match = PAIR.match(comparison)
     return f"{_quoted(match['a'])} − {_quoted(match['b'])}" if match else comparison
-
-
-def describe_differences(
-    comparisons: pd.DataFrame,
-) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
-    "Say how far differences go, with their names: + means that the first name scored higher."
-    measured_rows = comparisons[comparisons.difference.notna()]
-    sides = measured_rows.comparison.str.extract(PAIR)
-    names = measured_rows.comparison.map(_in_quotes)
-    if names.nunique() > 2:
-        firsts, others = set(sides.a), set(sides.b)
-        first, other = _quoted(sides.a.iloc[0]), _quoted(sides.b.iloc[0])
-        name = f"{first} − others" if len(firsts) == 1 else f"others − {other}" if len(others) == 1 else AHEAD
-        if name == AHEAD:
-            measured_rows = measured_rows.assign(
-                difference=measured_rows.difference * measured_rows.direction.map(SIGNS))
-        names = pd.Series(name, measured_rows.index)
-    return "; ".join(f"{name}: {_extent(own)}" for name, own in measured_rows.groupby(names, sort=False))
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
@@ -270,6 +282,11 @@ COMPARISON = [
     "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "direction", "margin", "delta",
     "difference",
     "low", "high", "replicates", "provisional", "p", "detectable", "verdict", "why",
+]
+ESTIMATE = [
+    "paper", "claim", "profile", "question", "direction", "n", "difference", "low", "high", "next_low", "next_high",
+    "p", "answer", "claim_answer", "printed_low", "printed_high", "printed_size", "page", "place", "protocol", "reason",
+    "disputed_by",
 ]
 FOLDED = {"R-": "relations that the printed cells suggest", "Q-": "questions of ours"}
 LEAST, FEWEST_WORDS = 3, 4 # claims that share their setting, and words that they share, from which on it stands once
@@ -340,6 +357,7 @@ class Ledger:
         paper_facts: list[Fact] | dict[str, list[Fact]] = (), # by the letter of the part, for a claim of several
         ours: list[Line] | dict[str, list[Line]] = (),  # likewise
         repeated: dict[str, str] | None = None, # letter of a part -> the claim that asks it again with new seeds
+        by_each: bool = False, # registered to go by every comparison that can tell
     ) -> Claims:
         """Give verdicts on a claim and keep its parts, whose comparisons are corrected together.
 
@@ -359,7 +377,7 @@ class Ledger:
         verdicts = as_claimed(add_claim_verdicts(pd.concat(comparisons, ignore_index=True)))
         claims = Claims(
             Claim(id, letter, list(paper_facts.get(letter, ())), only(verdicts, part=letter), self.evidence.pages,
-                  repeated=(repeated or {}).get(letter, ""))
+                  repeated=(repeated or {}).get(letter, ""), by_each=by_each)
             for letter in parts)
         self.claims |= {claim.id: claim for claim in claims}
         return claims
@@ -389,6 +407,31 @@ class Ledger:
         comparisons = [claim.comparisons.assign(paper=self.paper, claim=claim.id) for claim in self.claims.values()]
         return pd.concat(comparisons, ignore_index=True)[COMPARISON]
 
+    @property
+    def estimates(self) -> pd.DataFrame: # `ESTIMATE`, a row a question and profile
+        "Every estimate of the paper's claims, with its answer, what is printed, and how far our runs are the paper's."
+        rows = []
+        for claim, profile in product(self.claims.values(), PROFILES):
+            for question in claim.questions(profile):
+                if question.mean:
+                    rows.append(vars(question.mean) | self._about(claim, profile, question))
+        return pd.DataFrame(rows, columns=ESTIMATE)
+
+    def _about(self, claim: Claim, profile: str, question: Question) -> dict: # what `ESTIMATE` has beside the estimate
+        "Say what a question is about."
+        reasons = dict.fromkeys(filter(None, (line.analogue for line in question.tests.line)))
+        is_exact = profile == "paper" and not reasons
+        denied = "the paper's own cells" if any(one.holds is False for one in claim.facts) else ""
+        place = re.match(r"\*([^*]+)\.\*", claim.note)
+        return {
+            "paper": self.paper, "claim": claim.id, "profile": profile, "question": question.name,
+            "direction": question.direction, "answer": question.word, "claim_answer": claim.answer(profile),
+            "printed_low": min(question.printed, default=None), "printed_high": max(question.printed, default=None),
+            "printed_size": question.size, "page": f"{self.paper}/claims.md#{claim.id.lower()}",
+            "place": place[1] if place else "", "disputed_by": denied,
+            "protocol": "exact" if is_exact else "proxy",
+            "reason": "" if is_exact else "; ".join(reasons) or "other encoders, data or sizes, see as_printed.md"}
+
     def answer_table(self, *headings: str) -> pd.DataFrame: # claim, verdict, comparisons
         "Answer some claims from real data, part by part."
         rows = []
@@ -407,8 +450,7 @@ class Ledger:
         rows = []
         for claim in own:
             here, planted = (claim.answer(profile) for profile in ("small", "planted"))
-            measured = describe_differences(claim.primary("small"))
-            rows.append([f"{claim.anchors}{claim.id}", claim.statement, claim.printed, measured,
+            rows.append([f"{claim.anchors}{claim.id}", claim.statement, claim.printed, claim.measured("small"),
                          f"**{here}**", planted])
         parts = [text_table(["", "claim", "the paper prints", "here, `small`", "verdict, `small`", "`planted`"], rows)]
         for begin, what in FOLDED.items():

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 from sentence_transformers import SentenceTransformer
+from transformers import TrainerCallback
 
 from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
@@ -41,6 +42,7 @@ from ..settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod
 from ...runs.tasks import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
 from ...measures.rankings import reciprocal_rank
 from .retrieval import first_hits, recall_at
+from ...runs.pair_batches import batch_columns
 from ...runs.training import curve_summary, history_summary, train_with
 from ..worlds.planted_authors import author_words
 
@@ -154,26 +156,68 @@ def author_loss(
     return ContrastiveAuthorLoss(model, temperature)
 
 
+class HeldOutLoss(TrainerCallback):
+    "Callback that notes a loss on one batch of held-out texts, before the training and after each epoch."
+    def __init__(self, loss, batch: dict): # batch: of an `AuthorCollator`
+        self.loss = loss
+        self.labels = batch.pop("label")
+        self.batch = batch
+        self.values = []
+
+    def note(self, *_, **__):
+        self.loss.model.eval()
+        with torch.no_grad():
+            value = self.loss(batch_columns(self.batch), self.labels)
+        self.values.append(round(float(value), 5))
+
+    on_train_begin = on_epoch_end = note
+
+
+STEP, SETTLED = 3, .95
+
+
+def settled_epochs(losses: list[float]) -> int: # of `HeldOutLoss`; a multiple of three, of which a student has a third
+    "Return the fewest epochs after which a held-out loss has made 95% of its fall."
+    falls = losses[0] - np.array(losses)
+    enough = np.flatnonzero(falls >= SETTLED * falls.max())
+    return STEP * int(np.ceil(max(enough[0], 1) / STEP))
+
+
+def held_out_batch(run: RunConfig) -> dict: # empty where there are none
+    "Return the validation texts by authors of training as one batch."
+    split = author_split(run.corpus)
+    authors = np.unique(np.asarray(split.train.author))
+    names = np.asarray(split.validation.author)
+    rows = np.flatnonzero(isin(names, authors))
+    if not len(rows):
+        return {}
+    labels = np.searchsorted(authors, names[rows])
+    tokens = _tokens(run.encoder, run.corpus, "validation")[torch.from_numpy(rows)]
+    return AuthorCollator(tokens, labels)([{"row": row} for row in range(len(rows))])
+
+
 def fit_authors(
     model,              # trained in place
     loss,               # from `author_loss`
     tokens,             # of the training texts
     labels: np.ndarray, # (n,) their author ids
     run: RunConfig,     # an epoch passes over what `epoch_of` says; over the texts for `MulticlassLoss`
+    callbacks: tuple = (),
 ):
     """Train with sentence-transformers' trainer.
 
     Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts.
     """
-    sampler = {}
+    over_texts = run.training.epoch_of == "texts"
+    sampler = {"dataloader_drop_last": over_texts}
     if not isinstance(loss, MulticlassLoss):
-        sampler["batch_sampler"] = AuthorTextSampler if run.training.epoch_of == "texts" else AuthorPairSampler
+        sampler["batch_sampler"] = AuthorTextSampler if over_texts else AuthorPairSampler
     rows = {"row": range(len(labels)), "label": labels}
     try:
         train_with(
             QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed,
             run.encoder.dtype, sampler,
-            loss=loss)
+            loss=loss, callbacks=list(callbacks))
     except ValueError as e:
         if "is not finite" in str(e): # the losses refuse cosines that are not numbers
             raise TrainingFailed(len(loss.history) + 1, str(e)) from None
@@ -257,14 +301,18 @@ def attempts(run: RunConfig) -> list[RunConfig]:
 
 
 def _fit(run: RunConfig, teacher):
-    "Train a model with one setting; return it and the history of its loss. Raise `TrainingFailed`."
+    """Train a model with one setting; return it, the history of its loss, and its held-out loss, of a base loss.
+
+    Raise `TrainingFailed`."""
     model = beginning(run.encoder, run.corpus, run.seed)
     labels = author_ids(author_split(run.corpus).train.author)
     tokens = _tokens(run.encoder, run.corpus, "train")
     loss = author_loss(
         run.method.authors, model, labels, run.training.temperature, lambda: topic_rows(run.corpus), teacher, run.seed)
-    fit_authors(model, loss, tokens, labels, run)
-    return model, loss.history
+    batch = {} if loss.numbered else held_out_batch(run)
+    watch = HeldOutLoss(loss, batch) if batch else None
+    fit_authors(model, loss, tokens, labels, run, (watch,) if watch else ())
+    return model, loss.history, watch.values if watch else []
 
 
 def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of the choice
@@ -282,7 +330,7 @@ def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of
         setting = {"learning_rate": option.training.learning_rate, "temperature": option.training.temperature}
         trials.append(setting)
         try:
-            model, history = _fit(option, teacher)
+            model, history, losses = _fit(option, teacher)
         except TrainingFailed as e:
             failure = e
             trials[-1] = setting | {"failed": str(e)}
@@ -295,11 +343,11 @@ def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of
             score = metrics["r8"]
             trials[-1] = setting | {"r8": round(score, 5)}
         if best is None or score > best[0]:
-            best = score, model, history, setting
+            best = score, model, history, {"setting": setting} | ({"held out": losses} if losses else {})
     if best is None:
         raise failure
-    _, model, history, facts["setting"] = best
-    return model, history, facts
+    _, model, history, kept = best
+    return model, history, facts | kept
 
 
 _teacher = lru_cache(maxsize=6)(tune) # two bases, three seeds: as many as a table's students take in turn

@@ -1,0 +1,13 @@
+"The page of what trains inside `Regularized` says what trainings do."
+import pytest
+
+import trainings
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_page_says_what_trains():
+    results = trainings.all_results()
+    sense = [word for word, _ in results.values() if word != "not alone"]
+    assert sense.count("trains") >= .95 * len(sense)
+    assert trainings.page(results) == trainings.PAGE.read_text("utf-8")

@@ -1,0 +1,391 @@
+"""Each loss of sentence-transformers inside `Regularized`, for each type of model and each way to train it.
+
+python tests/library/trainings.py    writes docs/trainings.md again, in some minutes; what a training does decides
+"""
+import copy
+import gc
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import made
+import torch
+import transformers
+from datasets import Dataset
+from peft import LoraConfig
+from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers import CrossEncoderTrainer, MultiVectorEncoderTrainer, SentenceTransformerTrainer
+from sentence_transformers import SparseEncoderTrainer, __version__
+from sentence_transformers.base.modules import Router
+from sentence_transformers.cross_encoder import losses as _pairs
+from sentence_transformers.multi_vector_encoder import losses as _tokens
+from sentence_transformers.sentence_transformer import losses as _dense
+from sentence_transformers.sparse_encoder import losses as _sparse
+from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder, SparseStaticEmbedding, SpladePooling
+from transformers import BertForMaskedLM
+
+from debias_nb import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
+
+TEMPLATE = Path(__file__).with_name("trainings.md")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainings.md"
+WAYS = ("alone", "LoRA", "prompts", "Router", "bf16", "two processes", "resumed")
+ROWS = 8 # of a data set
+NEAR = 1e-6 # of a term that is 0, and of weights after a resumed training
+TRAINERS = {
+    SentenceTransformer: SentenceTransformerTrainer, CrossEncoder: CrossEncoderTrainer,
+    SparseEncoder: SparseEncoderTrainer, MultiVectorEncoder: MultiVectorEncoderTrainer,
+}
+
+# ---------------------------------------------------------------- models
+
+
+def of_texts(folder: Path) -> SentenceTransformer:
+    return made.load(folder / "bert")
+
+
+def of_pairs(folder: Path, labels: int = 1) -> CrossEncoder:
+    return CrossEncoder(str(folder / f"cross{labels}"), num_labels=labels, device="cpu")
+
+
+def splade(folder: Path) -> SparseEncoder:
+    return SparseEncoder(str(folder / "masked"), device="cpu")
+
+
+def autoencoder(folder: Path) -> SparseEncoder:
+    torch.manual_seed(0)
+    return SparseEncoder(modules=[*of_texts(folder), SparseAutoEncoder(32, 64, k=8, k_aux=16)], device="cpu")
+
+
+def colbert(folder: Path) -> MultiVectorEncoder:
+    torch.manual_seed(0)
+    return MultiVectorEncoder(str(folder / "plain"), device="cpu")
+
+
+def save_models(folder: Path) -> None:
+    "Save small random models, from which each training starts."
+    made.bert(folder)
+    model = of_texts(folder)
+    model.transformers_model.save_pretrained(folder / "plain")
+    model.tokenizer.save_pretrained(folder / "plain")
+    for labels in (1, 3):
+        made.cross_encoder(folder / f"cross{labels}", labels)
+    torch.manual_seed(0)
+    BertForMaskedLM(model.transformers_model.config).save_pretrained(folder / "masked")
+    model.tokenizer.save_pretrained(folder / "masked")
+
+
+def with_routes(model):
+    "Return a model with a route for queries and one for documents."
+    parts = list(model)
+    if isinstance(model, CrossEncoder):
+        routed = Router({"document": parts}, default_route="document")
+        return CrossEncoder(modules=[routed], num_labels=model.num_labels)
+    queries = copy.deepcopy(parts)
+    if any(isinstance(part, SpladePooling) for part in parts):
+        width = model.transformers_model.config.vocab_size
+        queries = [SparseStaticEmbedding(model.tokenizer, torch.ones(width))]
+    return type(model)(modules=[Router.for_query_document(queries, parts)], device="cpu")
+
+
+# ---------------------------------------------------------------- data
+
+
+def data_of(form: str) -> Dataset:
+    "Return random texts in columns, as a loss wants them."
+    dice = random.Random(form)
+
+    def text():
+        return " ".join(dice.choices(made.WORDS, k=dice.randint(2, 5)))
+
+    names = ["anchor", "positive", "negative"][: {"texts": 1, "triplets": 3, "margins": 3, "teachers": 3}.get(form, 2)]
+    columns = {name: [text() for _ in range(ROWS)] for name in names}
+    if form == "lists":
+        columns["positive"] = [[text() for _ in range(3)] for _ in range(ROWS)]
+    labels = {
+        "texts": lambda: dice.randrange(2), "scores": dice.random, "binary": lambda: dice.randrange(2),
+        "classes": lambda: dice.randrange(3), "margins": dice.random,
+        "teachers": lambda: [dice.random(), dice.random()],
+        "vectors": lambda: [dice.random() for _ in range(32)],
+        "words": lambda: [dice.random() for _ in made.VOCABULARY],
+        "lists": lambda: [1., 0., float(dice.randrange(2))],
+    }
+    if form in labels:
+        columns["label"] = [labels[form]() for _ in range(ROWS)]
+    return Dataset.from_dict(columns)
+
+
+# ---------------------------------------------------------------- losses: of what, made how, with which data
+
+def _splade(inner):
+    return lambda model: _sparse.SpladeLoss(model, inner(model), document_regularizer_weight=1e-3,
+                                            query_regularizer_weight=1e-3)
+
+
+def _guide(kind):
+    return lambda model: kind(model, guide=copy.deepcopy(model).requires_grad_(False))
+
+
+LOSSES = {
+    "SentenceTransformer": (of_texts, {
+        "AdaptiveLayerLoss": (lambda m: _dense.AdaptiveLayerLoss(m, _dense.CoSENTLoss(m)), "scores"),
+        "AnglELoss": (_dense.AnglELoss, "scores"),
+        "BatchAllTripletLoss": (_dense.BatchAllTripletLoss, "texts"),
+        "BatchHardSoftMarginTripletLoss": (_dense.BatchHardSoftMarginTripletLoss, "texts"),
+        "BatchHardTripletLoss": (_dense.BatchHardTripletLoss, "texts"),
+        "BatchSemiHardTripletLoss": (_dense.BatchSemiHardTripletLoss, "texts"),
+        "CachedGISTEmbedLoss": (_guide(_dense.CachedGISTEmbedLoss), "pairs"),
+        "CachedMultipleNegativesRankingLoss": (_dense.CachedMultipleNegativesRankingLoss, "pairs"),
+        "CachedMultipleNegativesSymmetricRankingLoss": (_dense.CachedMultipleNegativesSymmetricRankingLoss, "pairs"),
+        "CoSENTLoss": (_dense.CoSENTLoss, "scores"),
+        "ContrastiveLoss": (_dense.ContrastiveLoss, "binary"),
+        "ContrastiveTensionLossInBatchNegatives": (_dense.ContrastiveTensionLossInBatchNegatives, "pairs"),
+        "CosineSimilarityLoss": (_dense.CosineSimilarityLoss, "scores"),
+        "DistillKLDivLoss": (_dense.DistillKLDivLoss, "teachers"),
+        "EmbedDistillLoss": (_dense.EmbedDistillLoss, "vectors"),
+        "GISTEmbedLoss": (_guide(_dense.GISTEmbedLoss), "pairs"),
+        "GlobalOrthogonalRegularizationLoss": (_dense.GlobalOrthogonalRegularizationLoss, "pairs"),
+        "MSELoss": (_dense.MSELoss, "vectors"),
+        "MarginMSELoss": (_dense.MarginMSELoss, "margins"),
+        "Matryoshka2dLoss": (lambda m: _dense.Matryoshka2dLoss(m, _dense.CoSENTLoss(m), [32, 16]), "scores"),
+        "MatryoshkaLoss": (
+            lambda m: _dense.MatryoshkaLoss(m, _dense.MultipleNegativesRankingLoss(m), [32, 16]), "pairs"),
+        "MegaBatchMarginLoss": (lambda m: _dense.MegaBatchMarginLoss(m, use_mini_batched_version=False), "pairs"),
+        "MultipleNegativesRankingLoss": (_dense.MultipleNegativesRankingLoss, "triplets"),
+        "MultipleNegativesSymmetricRankingLoss": (_dense.MultipleNegativesSymmetricRankingLoss, "pairs"),
+        "OnlineContrastiveLoss": (_dense.OnlineContrastiveLoss, "binary"),
+        "SoftmaxLoss": (lambda m: _dense.SoftmaxLoss(m, 32, 3), "classes"),
+        "TripletLoss": (_dense.TripletLoss, "triplets"),
+    }),
+    "CrossEncoder": (of_pairs, {
+        "ADRMSELoss": (_pairs.ADRMSELoss, "lists"),
+        "BinaryCrossEntropyLoss": (_pairs.BinaryCrossEntropyLoss, "binary"),
+        "CachedMultipleNegativesRankingLoss": (
+            lambda m: _pairs.CachedMultipleNegativesRankingLoss(m, num_negatives=2, mini_batch_size=3), "pairs"),
+        "CrossEntropyLoss": (_pairs.CrossEntropyLoss, "classes"),
+        "LambdaLoss": (_pairs.LambdaLoss, "lists"),
+        "ListMLELoss": (_pairs.ListMLELoss, "lists"),
+        "ListNetLoss": (_pairs.ListNetLoss, "lists"),
+        "MSELoss": (_pairs.MSELoss, "scores"),
+        "MarginMSELoss": (_pairs.MarginMSELoss, "margins"),
+        "MultipleNegativesRankingLoss": (_pairs.MultipleNegativesRankingLoss, "pairs"),
+        "PListMLELoss": (_pairs.PListMLELoss, "lists"),
+        "RankNetLoss": (_pairs.RankNetLoss, "lists"),
+    }),
+    "SparseEncoder": (splade, {
+        "CachedSpladeLoss": (lambda m: _sparse.CachedSpladeLoss(
+            m, _sparse.SparseMultipleNegativesRankingLoss(m), 1e-3, 1e-3, mini_batch_size=3), "pairs"),
+        "CSRLoss": (_sparse.CSRLoss, "pairs"),
+        "SparseAnglELoss in SpladeLoss": (_splade(_sparse.SparseAnglELoss), "scores"),
+        "SparseCoSENTLoss in SpladeLoss": (_splade(_sparse.SparseCoSENTLoss), "scores"),
+        "SparseCosineSimilarityLoss in SpladeLoss": (_splade(_sparse.SparseCosineSimilarityLoss), "scores"),
+        "SparseDistillKLDivLoss in SpladeLoss": (_splade(_sparse.SparseDistillKLDivLoss), "teachers"),
+        "SparseMarginMSELoss in SpladeLoss": (_splade(_sparse.SparseMarginMSELoss), "margins"),
+        "SparseMSELoss": (_sparse.SparseMSELoss, "words"),
+        "SparseMultipleNegativesRankingLoss in SpladeLoss": (
+            _splade(_sparse.SparseMultipleNegativesRankingLoss), "triplets"),
+        "SparseTripletLoss in SpladeLoss": (_splade(_sparse.SparseTripletLoss), "triplets"),
+    }),
+    "MultiVectorEncoder": (colbert, {
+        "CachedMultiVectorMultipleNegativesRankingLoss": (
+            lambda m: _tokens.CachedMultiVectorMultipleNegativesRankingLoss(m, mini_batch_size=3), "pairs"),
+        "MultiVectorDistillKLDivLoss": (_tokens.MultiVectorDistillKLDivLoss, "teachers"),
+        "MultiVectorMarginMSELoss": (_tokens.MultiVectorMarginMSELoss, "margins"),
+        "MultiVectorMultipleNegativesRankingLoss": (_tokens.MultiVectorMultipleNegativesRankingLoss, "triplets"),
+    }),
+}
+MODELS = {"CrossEntropyLoss": lambda folder: of_pairs(folder, 3), "CSRLoss": autoencoder}
+
+# ---------------------------------------------------------------- a training
+
+
+class Cell:
+    "Training of a loss with one type of model in one way."
+    def __init__(self, folder: Path, kind: str, name: str, way: str):
+        self.folder, self.kind, self.name, self.way = folder, kind, name, way
+        of_kind, losses = LOSSES[kind]
+        self.make_model = MODELS.get(name, of_kind) if kind in ("CrossEncoder", "SparseEncoder") else of_kind
+        self.make_loss, self.form = losses[name]
+
+    def model(self):
+        model = self.make_model(self.folder)
+        for part in model.modules():
+            if isinstance(part, torch.nn.Dropout): # so that encoder and base agree before training
+                part.p = 0.
+        torch.manual_seed(1)
+        if self.way == "LoRA":
+            task = "SEQ_CLS" if self.kind == "CrossEncoder" else "FEATURE_EXTRACTION"
+            model.add_adapter(LoraConfig(task_type=task, r=4, target_modules=["query", "value"]))
+        return with_routes(model) if self.way == "Router" else model
+
+    def regularizers(self) -> list:
+        return [OutReg(1.)] if self.kind == "CrossEncoder" else [OutReg(1.), ITVReg(1.)]
+
+    def arguments(self, out: Path, **settings):
+        columns = [name for name in data_of(self.form).column_names if name != "label"]
+        if self.way == "prompts":
+            by_column = dict(zip(columns, ("why ", "the table ", "a lamp ")))
+            settings["prompts"] = "why " if self.kind == "CrossEncoder" else by_column
+        if self.way == "Router":
+            settings["router_mapping"] = dict(zip(columns, ("query", "document", "document")))
+            if self.kind == "CrossEncoder":
+                settings["router_mapping"] = {"all": "document"} # of a data set, since columns make pairs
+        if self.kind == "CrossEncoder" and self.way == "two processes": # otherwise none of its losses trains
+            settings["ddp_find_unused_parameters"] = False
+        trainer = TRAINERS[globals()[self.kind]]
+        return trainer.training_args_class(
+            str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=4, max_steps=3, seed=3,
+            learning_rate=1e-2, report_to="none", disable_tqdm=True, **{"save_strategy": "no"} | settings)
+
+    def train(self, out: Path, alone: bool = False, resume=None, **settings):
+        "Return the trained model, and in each step the terms of the regularizers."
+        model = self.model()
+        loss, terms = self.make_loss(model), []
+        if not alone:
+            loss = Regularized(model, loss, self.regularizers())
+            loss.register_forward_hook(lambda loss, inputs, output: terms.append(
+                {name: float(output.raw[name]) for name in loss.terms}))
+        data = data_of(self.form)
+        if self.kind == "CrossEncoder" and self.way == "Router":
+            data = {"all": data}
+        trainer = TRAINERS[globals()[self.kind]](
+            model=model, args=self.arguments(out, **settings), train_dataset=data, loss=loss)
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train(resume_from_checkpoint=resume)
+        return model, terms
+
+    def problem(self, alone: bool = False) -> str | None: # None: it trains; alone: without regularizers
+        "Train, and say what is wrong with it."
+        with tempfile.TemporaryDirectory() as out:
+            checkpoints = {"save_strategy": "steps", "save_steps": 2} if self.way == "resumed" else {}
+            model, terms = self.train(Path(out), alone, **checkpoints)
+            for name, first in terms[0].items() if terms else ():
+                if first > NEAR:
+                    return f"{name} is {first:g} at the base"
+                if not terms[-1][name] > 10 * first:
+                    return f"{name} is {first:g} at the base, and {terms[-1][name]:g} after two steps"
+            if self.way == "resumed":
+                again, _ = self.train(Path(out), alone, resume=str(Path(out) / "checkpoint-2"))
+                states = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
+                furthest = max(float((one - other).abs().max()) for one, other in states)
+                if furthest > NEAR:
+                    return f"after a resume weights differ by {furthest:g}"
+        return None
+
+    def result(self) -> list: # [word, message]
+        "Return `trains`, `refused` with its message, or `not alone` where the loss itself does not train so."
+        problems = []
+        for alone in (False, True):
+            try:
+                problems.append(self.problem(alone))
+            except Exception as e: # whatever is raised is what a user sees
+                problems.append(f"{type(e).__name__}: {e}")
+            if not problems[0]:
+                return ["trains", ""]
+        return ["not alone", problems[1]] if problems[1] else ["refused", problems[0]]
+
+
+def cells(ways=WAYS, kinds=LOSSES) -> list[tuple]:
+    return [(kind, name, way) for kind in kinds for name in LOSSES[kind][1] for way in ways]
+
+
+def results_of(folder: Path, some: list[tuple]) -> dict:
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    gc.freeze() # each training begins with a collection of garbage
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {cell: Cell(folder, *cell).result() for cell in some}
+
+
+def in_two_processes(folder: Path, some: list[tuple]) -> dict:
+    "Return the results of trainings that two processes have made together."
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    processes = []
+    for rank in "01":
+        variables = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                                  "MASTER_PORT": port}
+        command = [sys.executable, __file__, str(folder), json.dumps(some)]
+        processes.append(subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL))
+    assert [process.wait(timeout=900) for process in processes] == [0, 0]
+    first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in "01")
+    return {tuple(cell): max(one, other) if one[0] == other[0] else ["refused", "the processes differ"]
+            for cell, one, other in zip(some, first, second, strict=True)}
+
+
+def all_results(kinds=LOSSES) -> dict:
+    with tempfile.TemporaryDirectory() as made_in:
+        folder = Path(made_in)
+        save_models(folder)
+        one = results_of(folder, cells([way for way in WAYS if way != "two processes"], kinds))
+        return one | in_two_processes(folder, cells(["two processes"], kinds))
+
+
+# ---------------------------------------------------------------- the page
+
+
+def regularizer_rows(folder: Path) -> list[list[str]]:
+    "Return which regularizers each type of model takes."
+    rows = []
+    for kind, (make, losses) in LOSSES.items():
+        words = []
+        for regularizer in (OutReg, ITVReg, MaskReg, SimCSE, WordDropout, L2SP):
+            model = make(folder)
+            try:
+                Regularized(model, next(iter(losses.values()))[0](model), [regularizer()])
+                words.append("yes")
+            except ValueError:
+                words.append("no")
+        rows.append([kind, *words, "yes"])
+    return rows
+
+
+def table_of(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page(results: dict) -> str:
+    "Return the page of all results."
+    sense = [result for result in results.values() if result[0] != "not alone"]
+    trained = sum(word == "trains" for word, _ in sense)
+    parts, reasons = [], []
+    for kind, (_, losses) in LOSSES.items():
+        rows = []
+        for name in losses:
+            words = []
+            for way in WAYS:
+                word, message = results[kind, name, way]
+                if word == "refused":
+                    reason = message.replace(name, "the loss").partition(": ")[2] or message
+                    reasons += [reason] * (reason not in reasons)
+                    word = f"refused ({reasons.index(reason) + 1})"
+                words.append("—" if word == "not alone" else word)
+            rows.append([name, *words])
+        parts.append(f"## {kind}\n\n{table_of(['loss', *WAYS], rows)}\n")
+    if reasons:
+        parts.append("\n".join(["Refused:\n", *(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)), ""]))
+    with tempfile.TemporaryDirectory() as made_in:
+        save_models(Path(made_in))
+        head = ["model", "OutReg", "ITVReg", "MaskReg", "SimCSE", "WordDropout", "L2SP", "`wise_ft`"]
+        regularizers = table_of(head, regularizer_rows(Path(made_in)))
+    return TEMPLATE.read_text("utf-8").format(
+        trained=trained, all=len(sense), version=".".join(__version__.split(".")[:2]), tables="\n".join(parts),
+        regularizers=regularizers)
+
+
+if __name__ == "__main__":
+    if "RANK" in os.environ:
+        folder, some = Path(sys.argv[1]), json.loads(sys.argv[2])
+        results = results_of(folder, [tuple(cell) for cell in some])
+        (folder / f"{os.environ['RANK']}.json").write_text(json.dumps(list(results.values())))
+    else:
+        PAGE.write_text(page(all_results()), "utf-8")
