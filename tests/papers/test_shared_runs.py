@@ -72,6 +72,18 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
     assert len(Results().records(borrower, store)) == 3
 
 
+def test_blocks_that_differ_in_seeds_fill_one_cell(tmp_path):
+    of_two_blocks = experiment(methods=["Finetuned"])
+    further = of_two_blocks.blocks[0].model_copy(update=dict(seeds=(2, 3)))
+    longer = further.model_copy(update=dict(training=TRAINING.model_copy(update=dict(epochs=2))))
+    of_two_blocks = of_two_blocks.model_copy(update=dict(blocks=(*of_two_blocks.blocks, further, longer)))
+    store = Store(tmp_path)
+    for run in of_two_blocks.runs():
+        store.append(record_of(run, .1 * (run.seed + 1) if run.training.epochs == 1 else .9))
+    cells = Results().study_of(of_two_blocks, store).cells
+    assert {(cell.n, round(cell.value)) for cell in cells} == {(4, 25)}, "and another training is no part of it"
+
+
 @pytest.mark.parametrize("paper", papers())
 def test_every_borrowed_run_of_this_project_has_an_owner_or_was_one_of_its_runs(paper):
     committed = committed_store(ROOT)
