@@ -47,10 +47,9 @@ def test_a_page_has_its_parts_in_few_words(path):
     name = f"{path.parent.name}/{path.stem}"
     page = path.read_text("utf-8")
     assert words_seen(page) <= MOST_WORDS * len(parts_of(name))
-    parts = ["# ", "**Answer.** ", "## Claim and runs", "[Run it](", "## What differs", "## Run it",
-             "`papermill nbs/papers/"]
+    parts = ["# ", "**Answer.** ", "## Claim and runs", "[Run it](", "## What differs", "## Run it", "`debias-nb r"]
     places = [page.index(part) for part in parts]
-    assert places == sorted(places) and f"nbs/papers/{name}.ipynb out.ipynb -p profile" in page
+    assert places == sorted(places) and re.search(rf"`debias-nb (run|report) {name}\b", page)
 
 
 def test_print_and_ours_come_before_what_was_run():
@@ -122,7 +121,7 @@ def test_what_a_page_takes_is_what_its_records_took(results):
     for profile, line in zip(("planted", "small"), lines):
         records = results.load("itvreg/table03", profile).finished
         command, runs, minutes, memory = [cell.strip() for cell in line.strip("|").split("|")]
-        assert f"-p profile {profile} -p fresh True" in command and int(runs) == len(records)
+        assert f"--profile {profile} --fresh" in command and int(runs) == len(records)
         assert float(minutes) == pytest.approx(sum(record["seconds"] for record in records) / 60, rel=.05)
         assert float(memory) == pytest.approx(max(record["peak_memory_bytes"] for record in records) / 2**30, rel=.05)
     assert "estimated for a GPU" in lines[-1]
