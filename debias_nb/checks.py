@@ -60,6 +60,11 @@ def visible(text: str) -> str:
     return STEERING.sub(lambda match: repr(match.group())[1:-1], text)
 
 
+def on_one_line(text: str) -> str:
+    "Escape also what would begin another line, or look like one."
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def counted(count: int, noun: str) -> str: # noun: begins with a plural
     "Return a count and what is counted, in the singular for one."
     word, _, qualifier = noun.partition(" ")

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from ..checks import ConfigError
+from ..checks import ConfigError, on_one_line
 from .files.forms import MODELS, roles
 from .files.pairs_file import PairFile, read_pairs_file, unjudged_file
 from ..data.registry import DataError
@@ -123,7 +123,7 @@ class AllClear:
     facts: dict = field(default_factory=dict)
 
     def __repr__(self):
-        return "\n".join(self.sentences)
+        return "\n".join(map(on_one_line, self.sentences))
 
     def files(self) -> dict[str, str]: # name -> text
         "Write the numbers."
