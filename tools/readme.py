@@ -1,4 +1,6 @@
-"Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`."
+"""Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`.
+
+Then reports/numbers.csv, which says where each number of the pages that sum up comes from."""
 import re
 import sys
 from pathlib import Path
@@ -8,6 +10,8 @@ from nbconvert import MarkdownExporter
 from nbformat.v4.rwbase import rejoin_lines
 
 import outputs
+from debias_nb.papers.pages import numbers
+from debias_nb.papers.pages.facts import Facts
 from notebooks import ROOT, change_shown, flags, local, plain, relink, take_flags
 
 SOURCE = "nbs/index.ipynb"
@@ -86,3 +90,4 @@ def readme() -> str:
 
 if __name__ == "__main__":
     (ROOT / TARGET).write_text(readme(), "utf-8")
+    (ROOT / "reports" / numbers.FILE).write_text(numbers.manifest(Facts.read()), "utf-8")

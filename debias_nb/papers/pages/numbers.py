@@ -1,11 +1,11 @@
-"""Where each number of the pages that sum up comes from: `bindings` leads from it to the fact that it is of.
+"""Where each number of the pages that sum up comes from: a fact, its notebook's own words, a file, or a cell.
 
-A number that a sentence has by a fact's name is bound to a fact that the cell of this sentence names; one in a table
-that a cell computes, to any fact that is displayed so, or to a row of the files beside the pages; one that stands in
-the text of a notebook, such as a limit, to that notebook."""
+A line of a page has to be one that a cell of its notebook shows. Its numbers are those of the facts that this cell
+names; else they stand in the words of the cell, such as a limit; else another fact or a file beside the pages is
+displayed so; else the cell counts them from records."""
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,14 +28,8 @@ UNSEEN = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\s]*\)|<!--.*?-->|<[^>]+>|https
 class Bound(NamedTuple):
     "A number of a page, and what it comes from."
     page: str
-    section: str
     number: str
     source: str # `fact NAME`, `file NAME`, `text`; empty: nothing
-
-
-def numbers_in(text: str) -> list[str]: # text: Markdown
-    "List the numbers that a reader sees, in order; code and addresses have none."
-    return NUMBER.findall(UNSEEN.sub(" ", text))
 
 
 def _plain(number: str) -> str: # without the sign that a verb or a range may say
@@ -75,7 +69,7 @@ def _cells(notebook: str, root: Path) -> list[dict]:
 
 def _words(source: str, root: Path) -> set[str]:
     "List the words of a cell, with those of cells of other pages that it includes."
-    words = {*re.findall(r"[\w-]+", source)}
+    words = {*re.findall(r"[\w-]+", re.sub(r"\]\([^)\s]*\)", "]", source))}
     for notebook, name in re.findall(r'(?:from|include) "([\w/]+)/(\w+)"', source):
         [cell] = [cell for cell in _cells(f"nbs/papers/{notebook}.ipynb", root) if cell["id"] == name]
         words |= _words("".join(cell["source"]), root)
@@ -94,33 +88,69 @@ def _seen(line: str) -> str:
     return re.sub(r"\W+", " ", re.sub(r"\]\([^)\s]*\)", "]", line)).strip()
 
 
-def bindings(page: str, facts: Facts, root: Path | None = None) -> Iterator[Bound]: # page: of `PAGES`
+def _whole(facts: Facts, names: Iterable[str]) -> dict[str, str]: # text -> name
+    "List how facts are displayed as a whole, such as `+1.3 [+0.9, +1.8]`; longer ones first."
+    texts = {text: name for name in names for text in (str(facts[name]), facts[name].estimate) if len(text) > 3}
+    return {text: texts[text] for text in sorted(texts, key=len, reverse=True)}
+
+
+def _places(line: str, whole: dict[str, str]) -> dict[int, str]: # of `_whole`; place in the line -> name
+    found = {}
+    for text, name in whole.items():
+        start = line.find(text)
+        while start >= 0:
+            found = dict.fromkeys(range(start, start + len(text)), name) | found
+            start = line.find(text, start + 1)
+    return found
+
+
+def bindings(
+    page: str,                # of `PAGES`
+    facts: Facts,
+    text: str | None = None,  # None: that of the page
+) -> Iterator[Bound]:
     "Yield the numbers of a page in order, each with what it comes from."
-    root = root or project_root()
+    root = project_root()
     cells = _cells(PAGES[page], root)
     of_line = {line: cell for cell in cells for line in _shown_lines(cell)}
     any_fact = {number: name for name, fact in facts.items() for number in displayed(fact)}
+    every = _whole(facts, facts)
     files = _numbers_of_files(root)
-    section, text = "", (root / page).read_text("utf-8")
+    text = text or (root / page).read_text("utf-8")
     visible = UNSEEN.sub(lambda match: "\n" * match[0].count("\n") or " ", text)
     for line, seen in zip(text.splitlines(), visible.splitlines()):
-        if line.startswith("#"):
-            section = _seen(line)
         cell = of_line.get(_seen(line))
         source = "".join(cell["source"]) if cell else ""
         words = _words(source, root)
-        named = {number: name for name in facts if {*name.split(", ")} - {"outcome"} <= words
-                 for number in displayed(facts[name])}
+        names = [name for name in facts if {*name.split(", ")} - {"outcome"} <= words]
+        named = {number: name for name in names for number in displayed(facts[name])}
+        whole = _places(seen, every) | _places(seen, _whole(facts, names))
         own = {*map(_plain, OWN.findall(re.sub(r"{[{%].*?[%}]}", " ", source)))}
-        for number in map(_plain, NUMBER.findall(seen)):
+        for match in NUMBER.finditer(seen):
+            number = _plain(match[0])
             if not cell:
                 place = ""
-            elif number in named:
-                place = f"fact {named[number]}"
+            elif match.start() in whole:
+                place = f"fact {whole[match.start()]}"
             elif number in own:
                 place = "text"
+            elif number in named:
+                place = f"fact {named[number]}"
             elif number in any_fact:
                 place = f"fact {any_fact[number]}"
             else:
                 place = f"file {files[number]}" if number in files else f"cell {cell['id']}"
-            yield Bound(page, section, number, place)
+            yield Bound(page, number, place)
+
+
+def manifest(facts: Facts) -> str: # CSV
+    "List every number of every page, in order."
+    rows = [row for page in PAGES for row in bindings(page, facts)]
+    return pd.DataFrame(rows, columns=Bound._fields).to_csv(index=False, lineterminator="\n")
+
+
+def sources(number: str) -> dict[str, list[str]]: # number: as a page prints it, or a fact; source -> pages
+    "Look up in the manifest what a number comes from."
+    rows = pd.read_csv(project_root() / "reports" / FILE, dtype=str)
+    rows = rows[(rows.number == _plain(number.replace("-", "−"))) | (rows.source == f"fact {number}")]
+    return {source: list(dict.fromkeys(own.page)) for source, own in rows.groupby("source", sort=False)}
