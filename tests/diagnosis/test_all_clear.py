@@ -207,6 +207,15 @@ def test_texts_are_read_from_each_form(tmp_path):
         assert read_unlabeled(source)[0].texts == TEXTS
 
 
+def test_names_of_columns_are_read_in_any_case():
+    scores = np.random.default_rng(0).normal(size=(2, len(PAIRS)))
+    table = PAIRS.drop(columns="label").assign(base=scores[0], tuned=scores[1])
+    answers = [diagnose_texts(rows) for rows in (table, table.rename(columns=str.title))]
+    assert answers[0].bound == answers[1].bound > 0
+    with pytest.raises(DataError, match="one column 'base' is expected, found 2"):
+        diagnose_texts(table.assign(Base=scores[0]))
+
+
 def test_the_library_has_the_numbers_of_the_statement():
     from debias_nb.diagnosis import all_clear as library
     settings = load_yaml(project_root() / "experiments/all_clear.yaml")
