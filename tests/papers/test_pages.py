@@ -18,7 +18,7 @@ from debias_nb.papers.notebooks import template_path, templates
 from debias_nb.papers.pages.execution import check_parameters
 from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.papers.pages.pictures import Picture, svg
-from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed_verdict
+from debias_nb.papers.pages.printed import PrintedCells, describe_checks, fact, printed_verdict
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
@@ -209,7 +209,7 @@ def test_printed_numbers_to_calculate_with():
     columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
     facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
     assert printed_verdict(facts) == "holds in 1 of 2"
-    assert describe(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
+    assert describe_checks(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
     with pytest.raises(ValueError, match="no relation '=='"):
         fact("x", 1., "==")
 
