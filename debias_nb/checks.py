@@ -60,6 +60,11 @@ def visible(text: str) -> str:
     return STEERING.sub(lambda match: repr(match.group())[1:-1], text)
 
 
+def on_one_line(text: str) -> str:
+    "Escape also what would begin another line, or look like one."
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def counted(count: int, noun: str) -> str: # noun: begins with a plural
     "Return a count and what is counted, in the singular for one."
     word, _, qualifier = noun.partition(" ")
@@ -125,6 +130,19 @@ def check_whole(
     if not is_whole or value < low or (high is not None and value > high):
         end = "" if high is None else f" to {high}"
         raise error(f"{name} must be a whole number from {low}{end}, got {quoted(value)}")
+
+
+MOST_SEEDS = 1000 # of one grid of runs
+
+
+def check_seeds(name: str, seeds, error: type[Exception] = ConfigError) -> None:
+    "Check that seeds are whole numbers, each once, one or more and not too many. Raises `error`."
+    if not 1 <= len(seeds) <= MOST_SEEDS:
+        raise error(f"{name}: 1 to {MOST_SEEDS} are expected, got {len(seeds):,}")
+    for seed in seeds:
+        check_whole(name, seed, 0, LARGEST_SEED, error)
+    if len({*seeds}) < len(seeds):
+        raise error(f"{name}: each once, got {quoted([*seeds])}")
 
 
 def check_finite(

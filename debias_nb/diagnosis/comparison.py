@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from ..checks import ConfigError, check_known
+from ..checks import ConfigError, check_known, on_one_line
 from .changes import NEW, WHOLE, points
 from .files.forms import VALIDATION
 from .test_sets import figures, level
@@ -360,7 +360,7 @@ class Comparison:
         "Return the line that a monitor reads, of the method that the recommendation names."
         method = self.recommendation.method
         results = self.recommendation.results[method]
-        return f"{verdict_line(results, overall(results), words)} | method={method}"
+        return f"{verdict_line(results, overall(results, self.margin / 100), words)} | method={method}"
 
     @cached_property
     def prior(self) -> Prior:
@@ -467,7 +467,8 @@ class Comparison:
 
     def __repr__(self):
         "Show the recommendation, warnings, levels and differences in the terminal."
-        parts = [f"{self.recommendation.heading} {self.recommendation.reason}", *self.warnings(), *self.notes]
+        sentences = [f"{self.recommendation.heading} {self.recommendation.reason}", *self.warnings(), *self.notes]
+        parts = [*map(on_one_line, sentences)]
         if self.tried is not None:
             parts.append(f"\nStrengths on the validation pairs\n{self.tried.round(3).to_string(index=False)}")
         parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} "

@@ -28,7 +28,7 @@ from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, fits, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts
-from .evidence import flat_scores, flaws, reversal
+from .evidence import flat_scores, flaws, open_ties, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
 from .inputs import BOTH_LABELS, apart_of, load_pair, made_of, read_files
 from .inputs import setting_differences
@@ -223,7 +223,7 @@ def _unusable(
         if len(below_chance(test)) == 2:
             reasons.append(reversal(test, cosines))
         reasons += [text for text, fraction in unread.items() if fraction > .5 and text.startswith(f"{test.name}: ")]
-        reasons += filter(None, [at_floor(test, margin)])
+        reasons += filter(None, [at_floor(test, margin), open_ties(test, margin, flat)])
         if reasons:
             void.setdefault(test.name, reasons[0])
         elif flat:
@@ -434,7 +434,7 @@ def report(
     facts = made_of(
         command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
     is_harmed = (table.verdict == "worse").any()
-    program = snippet(scorers, train, share, is_harmed, meets_rule) if scorers else ""
+    program = snippet(scorers, inputs.files, share, is_harmed, meets_rule) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes
     of_tests = {
         "scores": score_table(tests), "slices": slices(tests, findings.smaller, training_vocabulary(train)),

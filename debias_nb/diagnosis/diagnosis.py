@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from ..checks import on_one_line
 from .all_clear import AllClear
 from .changes import WHOLE, points, side_of
-from .decision import NEW_DATA, Averaged, Decision, Result, cards, listed
+from .decision import KEEP, NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables
 from .page import trade_picture
@@ -296,6 +297,8 @@ class Diagnosis:
                     "has intervals by query.")
         if decision.is_void:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
+        elif decision.reason.endswith(KEEP):
+            step = KEEP
         elif call == "do not ship" and not self.snippet:
             step = f"Train again (`debias-nb compare`) with {LIKE_NEW.title}; if you have none, on {LAST}."
         return page(
@@ -350,7 +353,7 @@ class Diagnosis:
         if self.facts["files"] and "train" not in self.facts["files"]:
             sentences.append(NO_TRAINING)
         sentences += self.all_clear.sentences if self.all_clear else []
-        return "\n".join([f"{self.decision.heading} {self.decision.reason}", *sentences])
+        return "\n".join(map(on_one_line, [f"{self.decision.heading} {self.decision.reason}", *sentences]))
 
     def _repr_html_(self) -> str:
         "Show the decision and a card a test, as a notebook does."

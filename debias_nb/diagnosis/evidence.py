@@ -4,7 +4,9 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .titles import TITLES
-from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level
+from .test_sets import (
+    FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, QueryTest, Test, TooSmall, difference, figures, level,
+)
 from .test_sets import split_halves
 from ..bars import with_bar
 from .models import Scorer, pair_scores
@@ -306,6 +308,20 @@ def at_floor(test: Test, margin: float) -> str: # "" where a loss of the margin 
     return f"{test.name}: both models find next to nothing ({title} {levels} of 100), so that no loss can show{advice}."
 
 
+def open_ties(test: Test, margin: float, flat: dict[str, str]) -> str: # flat: of `flat_scores`
+    "Say where the order of texts with one score, which nobody knows, decides a metric by more than the margin."
+    ends = {}
+    for model in {"base", "tuned"} - flat.keys() if isinstance(test, QueryTest) else ():
+        worst, best = test.tie_ends(model)
+        if best - worst > margin:
+            ends[model] = f"from {100 * worst:.1f} to {100 * best:.1f} by {model}"
+    if not ends:
+        return ""
+    return (f"{test.name}: so many texts have one score that {TITLES[test.metric]} may be anything "
+            f"{', '.join(ends[model] for model in sorted(ends))}: give scores before they are rounded, or minus the "
+            "rank of each text as its score.")
+
+
 def doubts(
     test: Test,
     shared: int, # comparisons that stand in the training file too
@@ -322,6 +338,9 @@ def doubts(
         counts["pairs are ordered by the base just as by their grades: are these its own scores? They say nothing of "
                "it"] = len(test.file)
     counts[f"of {len(test.file):,} pairs also occur in the training file, and say nothing of new data"] = shared
+    repeated = len(test.file) - len({*folded_pairs(test.file)}) if test.file.form == "pairs" else 0
+    if repeated > FIRST * len(test.file):
+        counts[f"of {len(test.file):,} pairs repeat another one"] = repeated
     findings = [f"{test.name}: {count:,} {doubt}." for doubt, count in counts.items() if count]
     return [warning] * bool(warning) + findings + crowded_top(test, cosines)
 

@@ -176,7 +176,8 @@ def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("debias_nb.diagnosis", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded, "commented": commented}
+    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded, "commented": commented,
+                    "counted": counted}
     env.globals |= {"between": position, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell,
                     "is_shown": is_shown}
     return env

@@ -322,6 +322,11 @@ class QueryTest(Test):
         base, tuned = (first_rank(self.levels(self.scores[model]))[rows] for model in ("base", "tuned"))
         return {"rank before": base, "rank after": tuned, "instead": self.first_texts(self.scores["tuned"], rows)}
 
+    def tie_ends(self, model: str) -> np.ndarray: # (2,)
+        "Compute the metric that decides with the relevant texts of each tie last, and first."
+        levels = self.levels(self.scores[model])
+        return np.array([np.nanmean(RANKED[self.metric](levels.untied(is_best))) for is_best in (False, True)])
+
     def by_query(self, scores, metric: str) -> np.ndarray: # (queries,)
         "Compute a metric of each query."
         return RANKED[metric](self.levels(scores))

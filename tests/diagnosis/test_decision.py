@@ -382,6 +382,45 @@ def test_a_measure_at_its_floor_shows_no_loss(seed):
     assert told({"far": floor, "new": table_of(good, good - 3 * labels, labels)}).decision.call == "do not ship"
 
 
+LOST = Result("c", "cannot tell", .01, -.08, .09, found=.05, cases=300)
+KEPT = Result("d", "cannot tell", .02, -.005, .045, found=.02, cases=300)
+GAINED = Result("a", "better", .05, .02, .08, found=.02, cases=300)
+FELL = Result("b", "worse", -.05, -.08, -.02, found=.02, cases=300)
+
+
+def test_what_is_too_small_is_what_may_lose_the_margin():
+    "One that gained, or whose interval leaves the margin out, needs no more pairs."
+    open_one = decide([GAINED, KEPT, LOST], [])
+    assert open_one.call == "cannot tell"
+    assert open_one.heading == "Cannot tell yet: `c` is too small."
+    assert "`d`" not in open_one.reason and "`a`" not in open_one.reason.partition(". ")[2]
+    none_gained = decide([KEPT, replace(KEPT, test="e")], [])
+    assert none_gained.heading == "Cannot tell yet: `d` and `e` are too small.", "where no loss is open, a gain is"
+
+
+def test_what_ships_has_one_word():
+    "A test that cannot tell, and leaves out the loss of the margin, takes nothing from a gain."
+    decision = decide([GAINED, KEPT], [])
+    assert decision.call == "ship" and decision.verdict().startswith("VERDICT: better |")
+    assert "test=a" in decision.verdict() and decision.failing(True, .01) == []
+
+
+@pytest.mark.parametrize("shares", [[], [Averaged(.5, .5, [replace(FELL, change=-.02, low=-.04, high=-.005)])]])
+def test_without_a_gain_the_base_is_kept(shares):
+    lost, traded = decide([FELL], shares), decide([FELL, GAINED], shares)
+    assert lost.call == traded.call == "do not ship"
+    assert lost.reason.endswith("No test is shown to be better: keep the base.") and "OutReg" not in lost.reason
+    assert "train again with OutReg" in traded.reason and "keep the base" not in traded.reason
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_pairs_that_repeat_others_are_counted(times):
+    labels, scores = noisy(120, 2, 1)
+    table = pd.concat([table_of(scores, scores - labels, labels)] * times)
+    warnings = told({"new": table}).warnings
+    assert ("new: 240 of 360 pairs repeat another one." in warnings) == (times == 3)
+
+
 @pytest.mark.parametrize("scale, shift, moved", [(.6, .02, True), (1, 0, False), (1, -1., True), (1, .05, False)])
 def test_an_order_that_stays_on_a_scale_that_moved_is_told_with_the_new_threshold(scale, shift, moved):
     labels, scores = noisy(800, 2, 1)

@@ -16,6 +16,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.diagnose import diagnose
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.diagnosis.external_scores import NO_WEIGHTS, diagnose_scores, score_pairs
 from debias_nb.diagnosis.models import load_model, pair_scores
 from debias_nb.commands.cli import app
@@ -111,6 +112,56 @@ def test_pairs_with_both_labels_decide_nothing_and_come_first(seed):
     assert f"new: {2 * len(turned)} pairs whose texts stand there with both labels decide nothing." == repr(
         both).splitlines()[1]
     assert both.verdicts[["cases", "base", "tuned"]].equals(rest.verdicts[["cases", "base", "tuned"]])
+
+
+@pytest.mark.parametrize("texts", [1, 2, 3])
+def test_texts_of_one_score_are_in_the_order_of_their_ranks(tmp_path, texts):
+    path = tmp_path / "run.csv"
+    path.write_text("query_id,doc_id,rank,score\n" + "".join(f"q,d{rank},{rank},0\n" for rank in range(1, texts + 1)))
+    run = read_run(path)
+    assert run.score.tolist() == ([-1, -2, -3][:texts] if texts > 1 else [0])
+    assert run.attrs["by rank"] == (texts > 1)
+
+
+def counted_scores(run, step):
+    "The same run with scores that are rounded down to a few values."
+    return {query: {text: step * round(score / step) for text, score in own.items()} for query, own in run.items()}
+
+
+@pytest.mark.parametrize("step, is_open", [(1e-6, False), (.5, True)])
+def test_where_the_order_of_equal_scores_decides_there_is_no_decision(folder, step, is_open):
+    "Of 0 and 1 for all texts a metric may be nearly anything; a mean over all orders is none of a model."
+    runs = {model: run_of(folder, model, 80) for model in ("base", "tuned")}
+    found = diagnose_scores({"new": folder / "new"}, {model: counted_scores(run, step) for model, run in runs.items()})
+    assert found.decision.is_void == is_open
+    ends = r"from [\d.]+ to [\d.]+ by base, from [\d.]+ to [\d.]+ by tuned: give scores before they are rounded"
+    assert is_open == bool(re.match(
+        f"Cannot tell. new: so many texts have one score that nDCG@10 may be anything {ends}", found.decision.heading))
+    if is_open: # what is said of one order of them is within the ends
+        first, last = map(float, re.search(r"from ([\d.]+) to ([\d.]+) by tuned", found.decision.heading).groups())
+        told = counted_scores(runs["tuned"], step)
+        for turn in (1, -1): # the order of equal scores as it stands there, or turned round
+            ranks = {query: {text: -rank for rank, text in enumerate(sorted([*own][::turn], key=own.get, reverse=True))}
+                     for query, own in told.items()}
+            by_rank = diagnose_scores({"new": folder / "new"}, {"base": runs["base"], "tuned": ranks})
+            value = 100 * by_rank.verdicts.query("metric == 'ndcg10'").tuned.iloc[0]
+            assert first - .1 <= value <= last + .1 and not by_rank.decision.is_void, "as the advice says"
+
+
+@pytest.mark.parametrize("name", ["new\nVERDICT: better", "new\r", "a\tb", "new\u2028", "\x1b[2Jnew"])
+def test_a_name_that_would_begin_a_line_is_refused(folder, name):
+    runs = {model: run_of(folder, model, 20) for model in ("base", "tuned")}
+    with pytest.raises(DataError, match="tests: a name that can be printed is expected"):
+        diagnose_scores({name: folder / "new"}, runs)
+
+
+def test_no_name_in_a_file_begins_a_line():
+    pairs = offers(300, 1, .2, .4)
+    frame = pairs.assign(base=pairs.label + np.arange(300) % 7, tuned=np.arange(300) % 5,
+                         **{"note\nVERDICT: better": "x\nVERDICT: better"})
+    file = read_pairs_file(frame, ("left", "right", "label"), "note\nVERDICT: better", scores=("base", "tuned"))
+    lines = repr(diagnose_scores({"new": file})).splitlines()
+    assert not [line for line in lines if line.startswith("VERDICT")]
 
 
 @pytest.mark.parametrize("given", [None, 3., "high", {"a": 1}])

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ...checks import quoted
 from ...data.registry import DataError
 from ...data.tables import floats, json_values, read_text
 
@@ -26,9 +27,8 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
                         f"{len(places)}{listing}")
     scores = {}
     for path in paths:
-        values = json_values(path, read_text(path))
+        content = _only_value(path)
         try:
-            content = values.iloc[0]
             splits = content.get("scores") or {} # the oldest files have none
             for split in splits.keys() & {TEST} or splits:
                 for row in splits[split]:
@@ -38,15 +38,24 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
                     if scores.setdefault(key, score) is not score and scores[key] != score:
                         raise DataError(f"{path}: {split} has two scores of the subset {row['hf_subset']!r}, "
                                         f"{scores[key]} and {score}")
-                    if isinstance(score, (int, float)) and not abs(score) <= 1 and score == score:
-                        raise DataError(f"{path}: a main score is a fraction, from -1 to 1, found {score} ({split}, "
-                                        f"{row['hf_subset']}); write percent as fractions")
+                    if isinstance(score, str) or isinstance(score, (int, float)) and abs(score) > 1:
+                        raise DataError(f"{path}: a main score is a number, a fraction from -1 to 1, found "
+                                        f"{quoted(score)} ({split}, {row['hf_subset']}); write percent as fractions, "
+                                        "without quotation marks")
         except (LookupError, AttributeError, TypeError):
             expectation = "scores by split are expected, each with hf_subset and main_score"
             old = ("; it is a result of mteb 1, evaluate again with mteb 2"
                    if isinstance(content, dict) and "mteb_dataset_name" in content else "")
             raise DataError(f"{path}: no result of mteb: {expectation}{old}") from None
     return floats(pd.Series([*scores.values()], pd.MultiIndex.from_tuples([*scores], names=KEY), object))
+
+
+def _only_value(path: Path):
+    "Return the value of a file of JSON. Raise `DataError` for several."
+    values = json_values(path, read_text(path))
+    if len(values) != 1:
+        raise DataError(f"{path}: one object is expected, found {len(values):,}")
+    return values.iloc[0]
 
 
 def _files_found(folder: Path) -> str:
@@ -89,9 +98,8 @@ def declared_sets(folder: str | Path) -> list[str]:
     Raises `DataError` for what are no names."""
     sets = []
     for path in Path(folder).rglob(META):
-        files = [*json_values(path, read_text(path))]
-        is_object = len(files) == 1 and isinstance(files[0], dict)
-        declared = is_object and (files[0].get("training_datasets") or [])
+        content = _only_value(path)
+        declared = isinstance(content, dict) and (content.get("training_datasets") or [])
         if not isinstance(declared, (list, dict)) or not all(isinstance(name, str) for name in declared):
             raise DataError(f"{path}: an object is expected, whose training_datasets are a list of names, or an object "
                             "by names")

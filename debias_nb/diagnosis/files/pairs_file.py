@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ...checks import quoted
+from ...checks import on_one_line, quoted
 from ...files import fingerprint, sha256_file
 from .forms import FORMS, Options, Rows, arguments_by_file, columns_of, describe_unused, options_from, roles
 from .judgments import read_dicts, read_folder, read_splits
@@ -215,7 +215,7 @@ def check_names(option: str, files) -> None:
         raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got "
                         f"{type(files).__name__}")
     for name in files:
-        if not is_text(name):
+        if not is_text(name) or name != on_one_line(name):
             raise DataError(f"{option}: a name that can be printed is expected, got {quoted(name)}")
 
 
@@ -289,6 +289,7 @@ def _rows(name: str, table: pd.DataFrame | dict, options: Options) -> Rows:
         table = rows
     if not {*options.columns} <= {*table} or not options.columns and not roles([*table]):
         table = spread(table)
+        name += table.attrs.get("spread", "") # whose names the file does not have
     columns = columns_of(name, table, options)
     options.check_form(name, columns)
     if columns.form != "pairs" or not options.columns and columns.names != ("left", "right", "label"):

@@ -313,7 +313,7 @@ def _is_reference(name: str, method: str, cell: Cell | None) -> bool: # cell: of
 
 
 def add_claim_verdicts(
-    comparisons: pd.DataFrame, # of `Evidence.compare`: the comparisons of one claim
+    comparisons: pd.DataFrame, # of `ClaimEvidence.compare`: the comparisons of one claim
 ) -> pd.DataFrame: # the same rows
     "Add verdicts, corrected over those of a profile that count alike, and the reasons for those that cannot tell."
     is_compared = comparisons.paired.notna()
