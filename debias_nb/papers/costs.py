@@ -22,7 +22,8 @@ from ..runs.settings import HingeTraining, MethodConfig, PairMethod
 from .settings.answers import first_stage
 
 
-TEXTS = { # regularizer or augmentation -> texts a row: trained; through the frozen encoder in each epoch, and once
+# regularizer or augmentation -> texts a row: trained; through the frozen encoder in each epoch, and once
+TEXTS_A_ROW = {
     "none": (0, 0, 0), "l2sp": (0, 0, 0), "outreg": (0, 0, 1), "maskreg": (1, 0, 0), "simcse": (1, 0, 0),
     "itvreg": (1, 1, 1), "itvaug": (1, 1, 2), "worddropout": (0, 0, 0),
 }
@@ -37,7 +38,7 @@ def texts_a_row(run: RunConfig) -> tuple[float, int, int]: # trained; frozen in 
     if not isinstance(method, PairMethod):
         return 1, 0, 0
     kind = method.augmentation if method.regularizer == "none" else method.regularizer
-    texts, by_epoch, once = TEXTS[kind]
+    texts, by_epoch, once = TEXTS_A_ROW[kind]
     return 2 + method.rows * texts, by_epoch, once
 
 
@@ -153,7 +154,7 @@ class Reckoning:
         return data + 4 * sum(parameters) + 12 * max(parameters, default=0) + RECORD_BYTES * len(runs)
 
 
-class Kind(NamedTuple):
+class CostKind(NamedTuple):
     "What decides how long a step of a run takes, or its test where nothing is trained."
     encoder: str
     corpus: str | None
@@ -161,9 +162,9 @@ class Kind(NamedTuple):
     batch_size: int | None
 
 
-def _kind(run: RunConfig) -> Kind:
+def _kind(run: RunConfig) -> CostKind:
     method = run.method.model_copy(update={"name": "", "setting": None, "was": None})
-    return Kind(run.encoder.name, run.data and run.data.name, method, run.training and run.training.batch_size)
+    return CostKind(run.encoder.name, run.data and run.data.name, method, run.training and run.training.batch_size)
 
 
 class Measurements:
