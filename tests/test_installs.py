@@ -48,6 +48,14 @@ def test_uv_locks_all_extras_for_all_systems(checkout):
     assert all(f'name = "{name}"' in lock for name in ("snakemake", "twine", "colorama", "appnope"))
 
 
+@pytest.mark.parametrize("command", [
+    ["sync"], ["pip", "install", "--python", sys.executable, "--reinstall-package", "debias-nb", ".[repro]"],
+])
+def test_uv_would_install_the_project_and_torch(command, checkout):
+    plan = run([sys.executable, "-m", "uv", *command, "--dry-run"], checkout)
+    assert re.search(r"debias-nb *(==|@|\()", plan) and (command != ["sync"] or re.search(r"\+ torch==", plan)), plan
+
+
 @pytest.fixture(scope="module")
 def snakemake(tmp_path_factory):
     "An environment with Snakemake besides what is installed here, in a path with a blank."

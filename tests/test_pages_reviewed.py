@@ -33,7 +33,7 @@ def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), origin=None,
             strength=None, metric="auc05", unit="percent", against="Finetuned", further=False, complete=True,
             key=(world, seed), value=value + i / 10,
             resampled=None, overlap=0., made=Made("torch 2.13.0", (origin or {}).get(seed, "here")),
-            clean=seed not in dirty,
+            clean=seed not in dirty, training_data=None, base_encoder=None, test_data=None,
         ))
     return pd.DataFrame(rows)
 

@@ -1,4 +1,4 @@
-"""Pictures of the first screens of reports/diagnosis/, and README's, which is the top of one of them. Needs Chromium.
+"""Pictures of the first screens of reports/diagnosis/. Needs Chromium.
 
     python tools/pictures.py [--browser chromium]
 
@@ -15,10 +15,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from diagnose_cases import CASES, OUT
-from notebooks import ROOT
 
 SIZE = (1200, 840)           # of a screen, pixels
-README = ("questions", (0, 20, 1200, 462)) # its page, and the part of the screen that it shows
 COLORS = 64
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking",
@@ -51,8 +49,6 @@ def main() -> int:
             screenshot(browser, OUT / f"{name}.html", Path(folder) / "screen.png")
             screen = Image.open(Path(folder) / "screen.png").convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
         screen.save(OUT / f"{name}.png", optimize=True, pnginfo=description)
-        if name == README[0]:
-            screen.crop(README[1]).save(ROOT / "reports" / "README.png", optimize=True, pnginfo=description)
     return 0
 
 

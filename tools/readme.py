@@ -1,16 +1,22 @@
-"Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`."
+"""Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`.
+
+Then reports/numbers.csv, which says where each number of the pages that sum up comes from."""
 import re
 import sys
 from pathlib import Path
 
 import nbformat
 from nbconvert import MarkdownExporter
+from nbformat.v4.rwbase import rejoin_lines
 
 import outputs
+from debias_nb.papers.pages import numbers
+from debias_nb.papers.pages.facts import Facts
 from notebooks import ROOT, change_shown, flags, local, plain, relink, take_flags
 
 SOURCE = "nbs/index.ipynb"
 TARGET = "README.md"
+PICTURE = "reports/README.svg"
 NOTE = f"<!-- Made from {SOURCE} by tools/readme.py: edit the notebook. -->\n\n"
 
 
@@ -29,18 +35,20 @@ def resolver():
     return resolve
 
 
-def shows_picture(cell) -> bool:
-    "Whether an output of a cell is a picture."
-    kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
-    return any(kind.startswith("image/") for kind in kinds)
+def place_picture(cell) -> None:
+    "Write the picture that a cell shows beside the pages, and show it from there."
+    for output in cell.outputs:
+        lines = output.get("data", {}).get("image/svg+xml")
+        if lines:
+            (ROOT / PICTURE).write_text("".join(lines), "utf-8")
+            output["data"] = {"text/markdown": f"![{output['data']['text/plain']}]({PICTURE})"}
 
 
 def readable(nb):
-    """The run notebook as a reader sees it: hidden cells gone, `#|` lines gone, links as seen from the root.
-    Raises `SystemExit` for what README.md cannot show."""
+    "The run notebook as a reader sees it: hidden cells gone, `#|` lines gone, links as seen from the root."
     resolve = resolver()
     shown = []
-    for i, cell in enumerate(nb.cells):
+    for cell in nb.cells:
         cell_flags = flags(cell)
         if cell_flags.keys() & {"hide", "default_exp"} or cell_flags.get("include") == "false":
             continue
@@ -49,9 +57,8 @@ def readable(nb):
         if cell.cell_type == "code":
             wanted = cell_flags.get("output") != "false"
             cell.outputs = [output for output in cell.outputs if wanted and output.get("name") != "stderr"]
-            if shows_picture(cell):
-                sys.exit(f"{SOURCE}: cell {i} shows a picture, and README.md has no place to keep one")
             change_shown(cell, lambda text: relink(text, resolve))
+            place_picture(cell)
             take_flags(cell)
         shown.append(cell)
     nb.cells = shown
@@ -67,7 +74,7 @@ def executed(path: Path):
     for cell, found in zip(nb.cells, made):
         if cell.cell_type == "code":
             cell.outputs = [nbformat.from_dict(output) for output in outputs.all_kept(found)]
-    return nb
+    return rejoin_lines(nb)
 
 
 def readme() -> str:
@@ -83,3 +90,4 @@ def readme() -> str:
 
 if __name__ == "__main__":
     (ROOT / TARGET).write_text(readme(), "utf-8")
+    (ROOT / "reports" / numbers.FILE).write_text(numbers.manifest(Facts.read()), "utf-8")

@@ -97,8 +97,8 @@ def program_of(
     if "train" in files:
         parts.append(training_program(
             f"Fine-tune again with {LIKE_NEW.title}: name a file of such texts, one a line and none of them of a "
-            "test, in the place of new.txt. Train as long as before, with the same epochs, batches and rate: a shorter training "
-            f"keeps a model near its base whatever its loss. {LIMITS}",
+            "test, in the place of new.txt. Train as long as before, with the same epochs, batches and rate: a shorter "
+            f"training keeps a model near its base whatever its loss. {LIMITS}",
             base["source"], files["train"], LIKE_NEW.program, f"{folder}-outreg", loss, prompt=base["prompt"],
             fallback=GENERAL.program, tests=tests, is_usual=True, **BUDGETS[base["kind"]]))
     if share is not None:

@@ -151,8 +151,10 @@ class AuthorPairSampler(DefaultBatchSampler):
             raise ValueError(f"no column of author ids: looked for {names} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
         if self.labels.dtype.kind not in "iu":
-            problem = f"column {columns[0]!r} has authors such as {self.labels.tolist()[0]!r}"
-            raise ValueError(f"{problem}, and a batch needs whole numbers: put author_ids(data[{columns[0]!r}]) in its place")
+            [name, *_] = columns
+            first = self.labels.tolist()[0]
+            problem = f"column {name!r} has authors such as {first!r}, and a batch needs whole numbers"
+            raise ValueError(f"{problem}: put author_ids(data[{name!r}]) in its place")
         self.length = sum(1 for _ in self)
 
     def batches(self, rng: np.random.Generator) -> Iterable[np.ndarray]:

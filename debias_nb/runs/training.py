@@ -269,8 +269,6 @@ def fine_tune(
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raise `TrainingFailed` if the loss is not finite."
     settings = batches_of(pairs, training)
-    if method.regularizer == "l2sp": # it trains all weights
-        settings["ddp_find_unused_parameters"] = False
     course = Course(seed)
     loss = make_loss(method, model, base_for(method, base, list(pairs.columns.values()), dtype), course, training,
                      texts, watch)

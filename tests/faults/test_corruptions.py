@@ -1,7 +1,6 @@
 """Damage of every kind of file: what is done to it, and the sentence that is expected.
 
 Each row of a table is a name, a change, and words of the sentence. Nothing may be lost: the files stay as they are."""
-import json
 import re
 import shutil
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from debias_nb.encoders.tokens import EncoderError
 from debias_nb.commands.cli import app
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.verdicts import read_ledger
-from harness import NOTEBOOK, QUICK, make_project
+from harness import QUICK, make_project
 
 
 def contents(folder) -> dict[str, bytes]: # of all files but locks
@@ -125,47 +124,35 @@ def test_a_damaged_list_of_weights_is_named(tmp_path, monkeypatch, content, word
 
 # claims
 
-CLAIM = """book.claim("A1", paper_facts=fact("Base", paper("table1", method="Base", column="IID"), ">="))"""
-IN_JSON = json.dumps(CLAIM)[1:-1]
+CLAIMS = """\
+claims:
+  - id: A1
+    statement: A claim.
+    printed: [{label: Base, table: table1, method: Base, column: IID, relation: ">="}]
+"""
 DAMAGED_CLAIMS = {
-    "half a notebook": (lambda text: text[:len(text) // 2], "claims.ipynb: no notebook"),
-    "a notebook without cells": (lambda text: '{"nbformat": 4}', "claims.ipynb: no notebook"),
-    "a claim without a heading": (replacement("## A1", "A1"), "claims.ipynb: no heading states A1"),
-    "a claim that occurs twice": (replacement(IN_JSON, f"{IN_JSON}\\n{IN_JSON}"), "claim A1 occurs twice"),
-    "a cell that is not printed": (replacement('column=\\"IID\\"', 'column=\\"OOF\\"'), "OOF"),
+    "half a file": (lambda text: text[:-12], "line "),
+    "a claim without a statement": (replacement("    statement: A claim.\n", ""), "a claim has a `statement`"),
+    "a claim that occurs twice": (lambda text: text + text.partition("\n")[2], "A1 occurs twice"),
+    "a cell that is not printed": (replacement("IID", "OOF"), "A1: no column 'OOF'"),
+    "an unknown relation": (replacement(">=", "=>"), "A1: no relation '=>'"),
+    "an unknown key": (replacement("method:", "metod:"), "printed.0.metod: unknown key; did you mean 'method'?"),
+    "another id": (replacement("A1", "1A"), "claims.0.id"),
+    "a claim that nothing repeats": (lambda text: text + "    repeated: Q-A1\n", "that repeats A1 called 'Q-A1'"),
 }
-
-
-BEGIN = """\
-from debias_nb.papers.pages.printed import fact
-from debias_nb.papers.pages.verdicts import Ledger
-book = Ledger("itvreg")
-paper = book.printed"""
-
-
-def cell(kind, source) -> dict:
-    return {"cell_type": kind, "metadata": {}, "source": source}
-
-
-def claims_notebook() -> str:
-    cells = [NOTEBOOK["cells"][0], cell("code", BEGIN), cell("markdown", "## A1\n\nA claim."), cell("code", CLAIM)]
-    return json.dumps(NOTEBOOK | {"cells": cells})
 
 
 @pytest.mark.parametrize("name", DAMAGED_CLAIMS)
 def test_claims(name, tmp_path, monkeypatch):
     change, sentence = DAMAGED_CLAIMS[name]
     project = make_project(tmp_path)
-    text = claims_notebook()
-    damaged_text = change(text)
-    assert damaged_text != text
-    (project / "nbs/papers/itvreg/claims.ipynb").write_text(damaged_text)
-    (project / "nbs/papers/itvreg/errata.ipynb").write_text(text.replace(IN_JSON, ""))
+    damaged_text = change(CLAIMS)
+    assert damaged_text != CLAIMS
+    (project / "experiments/itvreg/claims.yaml").write_text(damaged_text)
     monkeypatch.chdir(project)
-    with no_change(project), pytest.raises(ValueError) as e:
+    with no_change(project), pytest.raises(ConfigError) as e:
         read_ledger("itvreg", Results())
-    message = " ".join([str(e.value), *getattr(e.value, "__notes__", ())])
-    assert sentence in message and "claims.ipynb" in message, message
+    assert sentence in str(e.value) and "experiments/itvreg/claims.yaml" in str(e.value), e.value
 
 
 # encoders that are kept; of folders test_model_folders.py asks

@@ -237,14 +237,17 @@ def largest(a, b, keys=None):
 
 
 def check_same_steps(results, name, moved_by, tolerance):
-    "One process with twice the batch moves, and each of two ends where it does."
+    """One process with twice the batch moves, and each of two ends where it does.
+
+    Two leave the weights of a pooler alone, which no embedding uses."""
     single, first, second = (outcomes[name] for outcomes in results)
     for result in (single, first, second):
         assert not isinstance(result, str), result
     start, end = single
     assert largest(start, end) > moved_by
+    used = [key for key in end if "pooler" not in key]
     for pair in (first, second):
-        assert largest(end, pair[1]) < tolerance
+        assert largest(end, pair[1], used) < tolerance
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -381,5 +381,6 @@ def test_features_and_labels_of_any_kind_of_array_are_taken(kind):
 
 def test_the_slope_asks_nothing_of_the_weights_that_are_given():
     weights = torch.ones(6)
-    value, slope = PlainDecorrelation(torch.randn(6, 2, 4, generator=torch.manual_seed(0)), "moment").with_slope(weights)
+    features = torch.randn(6, 2, 4, generator=torch.manual_seed(0))
+    value, slope = PlainDecorrelation(features, "moment").with_slope(weights)
     assert not weights.requires_grad and weights.grad is None and not value.requires_grad and slope.shape == (6,)

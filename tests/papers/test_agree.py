@@ -38,8 +38,8 @@ PROGRAM = """
 import json, sys
 import numpy as np, torch
 from debias_nb.runs.config import RunConfig, load_experiment
-from debias_nb.runs.runner import execute, quiet
-quiet()
+from debias_nb.runs.runner import execute, quiet_libraries
+quiet_libraries()
 runs, smaller = map(json.loads, sys.argv[1:])
 
 

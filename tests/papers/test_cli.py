@@ -40,8 +40,8 @@ ENV = os.environ | {
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
 # they speak of all configurations, of claims, or of published scores
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "facts.ipynb",
-                                        "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb")
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "errata.ipynb", "as_printed.ipynb", "what_to_do.ipynb",
+                                        "facts.ipynb", "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb")
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
@@ -443,7 +443,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     for name in (
         "experiments/itvreg/table03.small.yaml", "experiments/itvreg/table03.paper.yaml",
         "experiments/itvreg/known_texts.small.yaml",
-        "experiments/costs.yaml", "bench/aims.yaml",
+        "experiments/as_printed.yaml", "experiments/costs.yaml", "bench/aims.yaml", "bench/weights.json",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

@@ -19,8 +19,8 @@ from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
-from debias_nb.papers.pages.verdicts import COUNTED, Erratum, claim_counts, claim_table, errata_counts, read_ledger
-from debias_nb.papers.pages.verdicts import resting_on, shared_words
+from debias_nb.papers.pages.verdicts import COUNTED, Erratum, claim_counts, errata_counts, read_ledger
+from debias_nb.papers.pages.verdicts import resting_on, common_start
 from debias_nb.papers.pages.printed import POINTS, fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
@@ -38,13 +38,18 @@ LEVELS = { # method -> what it adds to plain fine-tuning on either test, and how
     "MaskReg": (.01, .01, .05), "L2-SP": (.05, -.05, .001),
 }
 CLAIMS = { # id -> statement, what is compared, and what the answer is
-    "A1": ("ITVReg is above plain fine-tuning.", '"ITVReg", "Finetuned"', "Yes"),
-    "A2": ("OutReg is above plain fine-tuning.", '"OutReg", "Finetuned"', "No, the reverse"),
-    "A3": ("SimCSE is above plain fine-tuning.", '"SimCSE", "Finetuned"', "No: within a point"),
-    "A4": ("MaskReg is above plain fine-tuning.", '"MaskReg", "Finetuned"', "Cannot tell"),
-    "A5": ("ITVAug is above plain fine-tuning.", '"ITVAug", "Finetuned"', "Not run"),
-    "A6": ("L2-SP is above plain fine-tuning.", '"L2-SP", "Finetuned"', "It depends"),
+    "A1": ("ITVReg is above plain fine-tuning.", ("ITVReg", "Finetuned"), "Yes"),
+    "A2": ("OutReg is above plain fine-tuning.", ("OutReg", "Finetuned"), "No, the reverse"),
+    "A3": ("SimCSE is above plain fine-tuning.", ("SimCSE", "Finetuned"), "No: within a point"),
+    "A4": ("MaskReg is above plain fine-tuning.", ("MaskReg", "Finetuned"), "Cannot tell"),
+    "A5": ("ITVAug is above plain fine-tuning.", ("ITVAug", "Finetuned"), "Not run"),
+    "A6": ("L2-SP is above plain fine-tuning.", ("L2-SP", "Finetuned"), "It depends"),
 }
+
+
+def ours(table, *methods, **options):
+    "Comparisons of methods, as a file of claims has them."
+    return {"table": table, "methods": list(methods)} | options
 
 
 def configuration(name, **changes):
@@ -90,10 +95,8 @@ def notebook(*cells):
 
 
 RESULTS_CELL = ("from debias_nb.papers.pages.frame import Results\nresults = Results.current()",)
-BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.papers.pages.comparisons import "
-        "Evidence, above\n"
-        "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', "
-        "results))",)
+SHOWN = ("from IPython.display import Markdown\nfrom debias_nb.papers.pages.verdicts import read_ledger\n"
+         "Markdown(read_ledger('itvreg', results).page())",)
 PAGE = ("""
 from debias_nb.papers.pages.answers import answer, summarize
 from debias_nb.papers.pages.frame import only
@@ -129,21 +132,20 @@ def project(tmp_path_factory):
     table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
     (root / "experiments/printed/itvreg.yaml").write_text(
         yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
-    claims = ["# Claims", RESULTS_CELL, BOOK]
+    claims = []
     for id, (statement, methods, _) in CLAIMS.items():
-        pair = methods.replace('"', "").replace(", ", " − ")
-        facts = (f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')"
-                 if id in ("A1", "A2") else "()")
-        claims += [f"## {id}\n\n{statement}\n\n*Section 1.*",
-                   (f"book.claim('{id}', {facts}, above('demo', {methods}))",)]
-    claims += ["## A7\n\n- **a** ITVReg is above OutReg.\n- **b** SimCSE is above OutReg.\n\n*Section 2.*",
-               ("book.claim('A7', ours={'a': above('more', 'ITVReg', 'OutReg'), 'b': above('more', 'SimCSE', 'OutReg', "
-                "'ITVAug')})",)]
+        fact = {"label": " − ".join(methods), "table": "demo", "methods": methods, "column": "Quora -> quora"}
+        claims.append({"id": id, "statement": statement, "place": "Section 1", "ours": [ours("demo", *methods)],
+                       "printed": [fact] if id in ("A1", "A2") else []})
+    claims.append({"id": "A7", "place": "Section 2", "parts": {
+        "a": {"statement": "ITVReg is above OutReg.", "ours": [ours("more", "ITVReg", "OutReg")]},
+        "b": {"statement": "SimCSE is above OutReg.", "ours": [ours("more", "SimCSE", "OutReg", "ITVAug")]}}})
+    erratum = {"id": "E-A1", "kind": "contradiction", "title": "A number", "text": "The text says otherwise.\n",
+               "printed": [{"label": "the text", "rows": "demo", "by": 4}]}
+    for name, content in {"claims": claims, "errata": [erratum]}.items():
+        (root / f"experiments/itvreg/{name}.yaml").write_text(yaml.safe_dump({name: content}), "utf-8")
     folder = root / "nbs/papers/itvreg"
-    (folder / "claims.ipynb").write_text(notebook(*claims), "utf-8")
-    errata = ["## E-A1 A number\n\nThe text says otherwise.", RESULTS_CELL, BOOK,
-              ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
-    (folder / "errata.ipynb").write_text(notebook(*errata), "utf-8")
+    (folder / "claims.ipynb").write_text(notebook("# Claims", RESULTS_CELL, SHOWN), "utf-8")
     (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", RESULTS_CELL, PAGE,
                                                 "## Where\n\n" + "a line\n" * 50), "utf-8")
     return root
@@ -159,8 +161,7 @@ def test_each_claim_gets_the_answer_of_its_numbers(in_project):
     results = Results()
     book = read_ledger("itvreg", results)
     assert book is read_ledger("itvreg", results), "read once"
-    assert Results.current() is not results, "shared while its notebooks are executed, and no longer"
-    assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
+    assert ("itvreg/demo", "small") in results.values
     assert ({id: book.claims[id].answer("small") for id in CLAIMS}
             == {id: answer for id, (_, _, answer) in CLAIMS.items()})
     assert book.claims["A1"].summary("small").endswith("; 2 for")
@@ -172,7 +173,7 @@ def test_each_claim_gets_the_answer_of_its_numbers(in_project):
     assert (estimates.loc["A1", "answer"], estimates.loc["A2", "disputed_by"]) == ("holds", "the paper's own cells")
     assert estimates.loc["A1", "printed_size"] == "excluded" and estimates.loc["A7a", "place"] == "Section 2"
     assert [book.claims[id].answer("small") for id in ("A7a", "A7b")] == ["Yes", "Yes, in part"]
-    assert book.claims["A7b"].statement == "SimCSE is above OutReg." and book.claims["A7a"].note == "*Section 2.*"
+    assert book.claims["A7b"].statement == "SimCSE is above OutReg." and book.claims["A7a"].place == "Section 2"
     assert set(book.comparisons.claim) == {*CLAIMS, "A7a", "A7b"}
     assert repr(book.claims["A1"]) == "<claim A1>"
 
@@ -188,19 +189,8 @@ def test_a_page_of_claims_has_a_row_a_claim(in_project):
     assert "|  |" in lines["A3"]
     assert '<a id="a7"></a><a id="a7a"></a>A7a' in lines["A7a"] and '<a id="a7b"></a>A7b' in lines[
         "A7b"], "old links find their row"
-    assert "ITVReg − Finetuned: +" in lines["A1"] and "<details" not in page, "no relation, no fold"
-    answers = book.answer_table("A1", "A7").reset_index()
-    assert answers.claim.tolist() == ["A1. ITVReg is above plain fine-tuning.", "A7a. ITVReg is above OutReg.",
-                                      "A7b. SimCSE is above OutReg."]
-
-
-def test_claims_show_their_evidence_below_their_cells(in_project):
-    book = read_ledger("itvreg", Results())
-    text = claim_table([claim for claim in book.claims.values() if claim.heading in ("A1", "A7")])
-    assert "**holds**: ITVReg − Finetuned: +10.00 (expected: > 0)" in text
-    assert ("[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in text
-            and "[more](./demo.ipynb)" in text), "two experiments, one page"
-    assert book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
+    assert "ITVReg − Finetuned: +" in lines["A1"] and page.count("<details") == 1, "no relation, no fold but of places"
+    assert "| A7 | *Section 2.* |" in page
 
 
 def test_counts_of_claims_are_those_of_their_words(in_project):
@@ -214,13 +204,14 @@ def test_counts_of_claims_are_those_of_their_words(in_project):
 @pytest.mark.parametrize("statements, count",
                          [(["On a, b", "On a c"], 2), (["a", "b"], 0), (["one two", "one two"], 2)])
 def test_words_that_statements_share(statements, count):
-    assert shared_words(statements) == count
+    assert common_start(statements) == count
 
 
 def test_errata_say_what_their_facts_bear_out(in_project):
     erratum = read_ledger("itvreg", Results()).errata["E-A1"]
     assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
-    assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text: 3 (expected: 4)."
+    assert str(erratum) == ("## E-A1. A number\n\nThe text says otherwise.\n\n**Verdict:** contradicted: the text: 3 "
+                            "(expected: 4).")
     assert repr(erratum) == "<erratum E-A1>"
     assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
     facts = [*fact("a", 1., ">"), *fact("b", -1., ">")]
@@ -257,7 +248,7 @@ def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
 
 def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     paths = write_pages(["itvreg"], tmp_path, False, in_project)
-    assert {path.stem for path in paths if path.suffix == ".md"} == {"demo", "claims", "errata"}
+    assert {path.stem for path in paths if path.suffix == ".md"} == {"demo", "claims"}
     assert "| **Yes** |" in (tmp_path / "itvreg/claims.md").read_text("utf-8")
     broken = in_project / "nbs/papers/itvreg/more.ipynb"
     broken.write_text(notebook(("1 / 0",)), "utf-8")
@@ -270,18 +261,16 @@ def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     assert arrange("# T\n\nabout\n\n## Other scales\n\nx", "line").count("<details") == 1
 
 
-def test_claims_without_a_statement_and_broken_notebooks_are_refused(in_project):
+def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_refused(in_project):
     results = Results()
     study = results.load("itvreg/demo", "small")
     assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, "
                                                  "here and elsewhere: [A1]")
-    path = in_project / "nbs/papers/itvreg/claims.ipynb"
+    path = in_project / "experiments/itvreg/claims.yaml"
     content = path.read_text("utf-8")
-    for text, message in ((content.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"),
-                          (content.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):
-        path.write_text(text, "utf-8")
-        with pytest.raises((ConfigError, ValueError), match=message):
-            read_ledger("itvreg", Results())
+    path.write_text(content.replace("table: demo", "table: dem"), "utf-8")
+    with pytest.raises(ConfigError, match="claims.yaml: A1: no table 'dem'"):
+        read_ledger("itvreg", Results())
     path.write_text(content, "utf-8")
 
 

@@ -357,6 +357,57 @@ def agree():
         raise Exit(1)
 
 
+def _runs_of(place: str, table: str, with_ids: bool) -> list[str]: # place: `paper/name.profile`
+    "Say which runs a table rests on: how many, seeds, settings, commits, the command that makes them again, and ids."
+    from ..pages.frame import Results
+    from ..pages.tables import commit_of
+    name, _, profile = place.rpartition(".")
+    study = Results().load(name, profile)
+    runs = study[table] if table else study.runs
+    ids = [run for run in dict.fromkeys(runs.record) if run in study.records_by_id]
+    records = [study.records_by_id[run] for run in ids]
+    seeds = ", ".join(map(str, sorted({record["seed"] for record in records})))
+    commits = ", ".join(sorted({commit_of(record["environment"]) for record in records}))
+    shown = ids if with_ids else ids[:3]
+    more = f" and {len(ids) - len(shown)} more, with --ids" * (len(shown) < len(ids))
+    return [f"{place}{f', {table}' * bool(table)}: {len(ids)} runs of experiments/{place}.parquet, seeds {seeds}",
+            f"  settings: experiments/{place}.yaml; commits: {commits}",
+            f"  again: debias-nb run {name} --profile {profile} --fresh",
+            f"  runs: {', '.join(shown)}{more}"]
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def show(
+    what: Annotated[str, Argument(help="A fact of reports/facts.csv, or a number as a page prints it, e.g. 26.5.")],
+    ids: Annotated[bool, Option("--ids", help="List the ids of all runs.")] = False,
+):
+    """Lead from a number of README, the findings, the claims or the article to its runs.
+
+    It says value, interval, records, seeds, settings and commits, and the command that makes the runs again."""
+    project_here()
+    from ..pages.facts import Facts
+    from ..pages.numbers import sources
+    facts = Facts.read()
+    found = sources(what) or ({f"fact {what}": []} if what in facts else {})
+    if not found:
+        raise RunnerError(f"{what!r} is no fact of reports/facts.csv, and no number of README, FINDINGS, CLAIMS or "
+                          "REPORT")
+    places = {}
+    for source, pages in found.items():
+        name = source.removeprefix("fact ")
+        fact = facts.get(name)
+        line = f"{name}: {' by test: '.join(filter(None, (fact.estimate, str(fact))))}" if fact else source
+        echo(f"{line} ({', '.join(pages)})" if pages else line)
+        if fact:
+            echo(f"  {fact.records or 'counted by nbs/papers/facts.ipynb from all records'}")
+            places |= dict.fromkeys(filter(None, fact.records.split("; ")))
+    for place in places:
+        if not place.startswith("experiments/"):
+            experiment, _, table = place.partition(":")
+            for line in _runs_of(experiment, table, ids):
+                echo(line)
+
+
 @app.command("list", rich_help_panel=REPRODUCTION)
 def list_names():
     "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."

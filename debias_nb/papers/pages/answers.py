@@ -115,8 +115,8 @@ def estimate_of(
 def distance_from(
     differences: pd.DataFrame, # of `differences`
     reference: str = "plain fine-tuning", # as `distance`
-) -> str: # `1.3 points above plain fine-tuning [+0.9, +1.8], the mean of 6 tests (+0.6 to +2.7)`
-    "Give the estimate of some differences with how far they go, or say that there are none."
+) -> str: # `1.3 points above plain fine-tuning [+0.9, +1.8], the mean of 6 tests`
+    "Give the estimate of some differences and the number of its tests, or say that there are none."
     if differences.empty:
         return "not measured"
     values, mean = in_points(differences).difference, estimate_of(differences)
@@ -125,7 +125,7 @@ def distance_from(
     side = "above" if mean.difference > 0 else "below"
     text = f"{abs(mean.difference):.1f} points {side} {reference}".strip()
     text = f"{text} [{signed(mean.low)}, {signed(mean.high)}]"
-    return text if len(values) == 1 else f"{text}, the mean of {len(values)} tests ({from_to(values)})"
+    return text if len(values) == 1 else f"{text}, the mean of {len(values)} tests"
 
 
 EFFECT_NAMES = {"helps": "helps", "costs": "costs", "within the margin": "within a point", "open": "open"}

@@ -378,7 +378,7 @@ def page_in(paper: str, experiment: str) -> str:
 
 def seen_from(text: str, folder: str) -> str: # text: Markdown with links from the project's folder
     "Rewrite links so that they are right in a notebook of a folder."
-    return re.sub(r"\]\((nbs/[^)#]+)", lambda link: f"]({posixpath.relpath(link[1], folder)}", text)
+    return re.sub(r"\]\(((?:nbs|experiments)/[^)#]+)", lambda link: f"]({posixpath.relpath(link[1], folder)}", text)
 
 
 def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown

@@ -239,9 +239,11 @@ def table_cells(
 
 
 def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[tuple[Cell, RunConfig]]:
-    "Yield the cells of a table with the ids of their runs, and one of these runs, block by block."
+    """Yield the cells of a table with the ids of their runs, and one of these runs, block by block.
+
+    Blocks of one training on the same data are one: they differ in seeds."""
+    cells = {}
     for block, runs in experiment.of_blocks:
-        cells = {}
         command = f"debias-nb run {experiment.name} --profile {experiment.profile}" + " --full" * block.full
         encoders = table.encoders or block.encoders
         corpora = {corpus.display: corpus for corpus in block.corpora}
@@ -249,13 +251,14 @@ def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[t
         for column, run in product(columns, runs):
             if run.encoder.display in encoders and _is_of(run, column, corpora[column.corpus]):
                 for row in table_rows(run, block, table.tuned):
-                    place = (run.encoder.display, row["method"], column)
+                    place = (block.training, block.corpora, run.encoder.display, row["method"], column)
                     if table.methods and row["method"] not in table.methods:
                         continue
                     if place not in cells:
                         cells[place] = _empty_cell(experiment, table, column, run, row, command), run
-                    cells[place][0].runs.append(run.id)
-        yield from cells.values()
+                    if run.id not in cells[place][0].runs:
+                        cells[place][0].runs.append(run.id)
+    yield from cells.values()
 
 
 def _empty_cell(

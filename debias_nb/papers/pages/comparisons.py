@@ -17,21 +17,13 @@ import pandas as pd
 
 from ...checks import check_known
 from ...runs.config import Names
-from .answers import SHIFTS
 from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, side_of
 from .frame import PROFILES, Results, all_experiments
-from .places import address_of
 from ...runs.pairing import Side, Unpaired, bracket, paired_sides, scaled, signed
 from ...runs.records import Records
 from ...measures import stats
 from ...measures.pooling import Estimate, estimate, printed_size
 from ...measures.stats import LEVEL, is_within, threshold_p
-
-
-def table_title(table: str) -> str: # `table3`
-    "Return `Table 3`."
-    name = table.replace("table", "Table ").replace("figure", "Figure ")
-    return name.replace("_once", ", one split").replace("_", " ")
 
 
 class Place(NamedTuple):
@@ -65,28 +57,6 @@ class Line:
     primary: bool = True         # False: shown next to the others, and decides nothing
     names: tuple[str, ...] = ()  # what is compared, in plain words, where methods do not say it: two, or one for a sum
 
-    def text(
-        self,
-        direction: str = "above", # of the difference: above, or below where the other side is named first
-    ) -> str:
-        "Describe what is compared: methods, and their place if it is not that of the comparison."
-        relation, reverse = ("above", "below") if direction == "above" else ("below", "above")
-        if self.margin > 0:
-            relation = f"at most {self.margin:g} {reverse}"
-        elif self.margin < 0:
-            relation = f"more than {-self.margin:g} {relation}"
-        half = len(self.sides) // 2
-        words = []
-        for sides in (self.sides[:half], self.sides[half:])[::1 if direction == "above" else -1]:
-            names = " − ".join(f"`{side.names[0]}`" for side in sides)
-            first = sides[0] # both are looked at in one place
-            place = ", ".join(filter(None, (table_title(first.table), first.column, first.metric)))
-            words.append(f"{names} ({place})" if place else names)
-        if self.names:
-            words = [*self.names, "0"][:2][::1 if direction == "above" else -1] # a sum is compared with 0
-        end = f", at equal gain in {self.gain}" if self.gain else ""
-        return f" {relation} ".join(words) + end
-
     def covers(self, column: str) -> bool:
         "Return whether a column is one of the line's."
         return any(fnmatchcase(column, pattern) for pattern in self.column)
@@ -96,14 +66,6 @@ class Line:
         is_covered = cell.profile in self.profiles and self.covers(cell.column)
         return is_covered and all(getattr(self, field) in ("any", getattr(cell, field))
                                   for field in ("shift", "role", "encoder"))
-
-    def where(self, page: str) -> str: # page: of its table, as `address_of`
-        "Return the place of the line as Markdown; of several patterns of columns only the CSV file says what they are."
-        table = f"[{table_title(self.table)}]({page})"
-        column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
-        role = f"{self.role} base" if self.role != "any" else ""
-        encoder = self.encoder if self.encoder != "any" else ""
-        return ", ".join(filter(None, (table, column, SHIFTS.get(self.shift), role, encoder)))
 
 
 def _as_tuple(names) -> tuple[str, ...]: # names: one or several
@@ -192,10 +154,8 @@ class Evidence:
         self,
         cells: list[Cell],
         records: Records, # id -> record
-        pages: dict[str, str] | None = None, # table -> the page that shows it
     ):
         self.records_by_id = records
-        self.pages = pages or {}
         self.tables = {} # table -> (profile, encoder, column) -> method -> cell
         for cell in cells:
             places = self.tables.setdefault(cell.table, {})
@@ -208,17 +168,20 @@ class Evidence:
         "Read the evidence of a paper's configurations."
         cells = []
         records = {}
-        pages = {}
         for experiment in all_experiments(paper):
             study = results.load(experiment.name, experiment.profile)
             cells += study.cells
             records |= study.records_by_id
-            pages |= dict.fromkeys((cell.table for cell in study.cells), address_of(experiment))
-        return cls(cells, records, pages)
+        return cls(cells, records)
 
     def cells(self, table: str) -> list[Cell]:
         "Return the cells of a table, none if it is unknown."
         return [cell for cells_by_method in self.tables.get(table, {}).values() for cell in cells_by_method.values()]
+
+    def has_records(self, profile: str, corpus: str) -> bool:
+        "Return whether a cell of a corpus has a number."
+        return any((cell.profile, cell.corpus) == (profile, corpus) and cell.value is not None
+                   for table in self.tables for cell in self.cells(table))
 
     def check(self, line: Line):
         """Check the names of a line.

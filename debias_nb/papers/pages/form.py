@@ -171,8 +171,8 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
     for profile in PROFILES:
         experiments = [experiment for experiment in on_page if experiment.profile == profile]
         runs = {run.id: run for experiment in experiments for run in experiment.runs()}
-        command = f"`papermill nbs/papers/{page}.ipynb out.ipynb -p profile {profile} -p fresh True"
-        command += f"{' -p full True' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
+        command = f"`debias-nb run {page} --profile {profile} --fresh"
+        command += f"{' --full' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
         if profile == "paper":
             if runs:
                 minutes = sum(map(reckoning.seconds, runs.values())) / 60
@@ -187,10 +187,9 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         if finished:
             rows.append([command, len(finished), *taken(finished)])
     if not rows:
-        return (f"`papermill nbs/papers/{page}.ipynb out.ipynb -p profile planted`: nothing is trained, and it takes "
-                "seconds.")
-    note = ("Without `fresh` it shows stored records, in seconds; `-p further True` adds all means, comparisons and "
-            "replicates.")
+        return f"`debias-nb report {page}`: nothing is trained, and it takes seconds."
+    note = ("Without `--fresh`, `small` and `paper` show stored records, in seconds; `-p further=True` adds all means, "
+            "comparisons and replicates.")
     return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{note}"
 
 

@@ -44,15 +44,12 @@ def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind 
 
 
 Keep = Callable[[Path, "NotebookNode"], None] # what is done with a notebook, and it executed
-SUMMARY = "page: summary" # in the front matter of a notebook, which is a raw cell
 
 
 def outputs_of(notebook: "NotebookNode") -> list[Output]: # notebook: executed
-    "Return what a notebook displays on its page, text included; with `SUMMARY`, its first two outputs and the last."
+    "Return what a notebook displays on its page, text included."
     outputs = []
-    is_summary = False
     for cell in notebook.cells:
-        is_summary |= cell.cell_type == "raw" and SUMMARY in cell.source.splitlines()
         if cell.cell_type == "markdown":
             outputs.append(Output("text/markdown", cell.source))
         for one in cell.get("outputs", ()):
@@ -60,7 +57,7 @@ def outputs_of(notebook: "NotebookNode") -> list[Output]: # notebook: executed
                 outputs.append(Output("text/plain", one.text))
             else:
                 outputs.append(richest_output(one.data, one.metadata.get("alt", "")))
-    return [*outputs[:2], outputs[-1]] if is_summary else outputs
+    return outputs
 
 
 def richest(

@@ -1,25 +1,21 @@
 """Claims and errata of a paper, each with what the paper's own cells say to it, and what our runs say."""
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ...checks import ConfigError, check_known
-from ...files import project_root
-from .answers import OF_CLAIMS, from_to
-from .comparisons import PAIR, Evidence, Line, Question, add_claim_verdicts, as_claimed, count_words
+from .answers import OF_CLAIMS
+from .comparisons import PAIR, Evidence, Question, add_claim_verdicts, as_claimed, count_words
 from .comparisons import LESS, MORE, overall, questions, registered
-from .execution import run_notebook
 from .frame import PROFILES, Results, Study, only
-from ...runs.pairing import bracket
 from ...runs.parameters import check_injected
 from .printed import Fact, PrintedCells, describe, in_part, in_unit, printed_verdict, truths
+from .statements import Limit, StatedClaim, load_statements
 from .style import replace_names
 from .tables import text_table
 
@@ -31,11 +27,10 @@ class Claim:
     part: str              # a letter, for a claim of several parts
     facts: list[Fact]
     comparisons: pd.DataFrame # a row each, as `as_claimed` has them
-    pages: dict[str, str]  # table -> the page that shows it
-    statement: str = "As above." # this and the next are filled in by `Ledger.state`
-    note: str = ""         # where the paper says so, and how words are read
-    repeated: str = ""     # the claim that asks it again with new seeds
-    repetition: "Claim | None" = None # that claim, filled in by `Ledger.state`
+    statement: str = ""
+    place: str = ""        # where the paper says so
+    note: str = ""         # how words are read
+    repetition: "Claim | None" = None # the claim that asks it again with new seeds
     by_each: bool = False  # whether it was registered to go by every comparison that can tell
     _questions: dict[str, list[Question]] = field(default_factory=dict)
 
@@ -115,7 +110,9 @@ class Claim:
 
     def summary(self, profile: str) -> str: # e.g. `ITVReg − Finetuned: +1.4 [+0.4, +2.4]; 5 for, 1 cannot tell`
         "Give the estimates, then count the words of its primary comparisons."
-        return "; ".join(filter(None, [self.measured(profile), _outcome(self.primary(profile), "")]))
+        comparisons = self.primary(profile)
+        counts = count_words(comparisons.verdict) if len(comparisons) else ""
+        return "; ".join(filter(None, [self.measured(profile), f"{counts}{on_few_seeds(comparisons)}"]))
 
     def measured(self, profile: str) -> str: # e.g. `ITVReg − Finetuned: +0.6 [+0.2, +1.0]; printed size excluded`
         "Give its estimates, and where the printed sizes stand to them."
@@ -161,28 +158,6 @@ class Claim:
         first, other = (match["b"], match["a"]) if is_reversed else (match["a"], match["b"])
         return f"{_quoted(first)} − {_quoted(other)}", -1 if is_reversed else 1
 
-    def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
-        "Return the row of the claim with its verdicts, and one for each line of it with its outcome."
-        analogues = dict.fromkeys(line.analogue for line in self.comparisons.line if line.analogue)
-        ours = f" In our runs: {'; '.join(analogues)}." if analogues else ""
-        paper_verdict = printed_verdict(self.facts)
-        so = paper_verdict == "holds" # else those that deny the claim are described
-        cells = f"**{paper_verdict}**"
-        description = describe(self.facts, so)
-        if description:
-            cells += (": " if so else "; against it: ") + description
-        verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
-        name = f"{self.anchors}**{self.id}**"
-        rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
-        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(
-                ["line", "direction"], sort=False):
-            outcomes = [_outcome(own, f": {_extent(own)}")
-                        for own in (only(comparisons, profile=profile) for profile in profiles)]
-            if any(outcomes):
-                place = line.where(self.pages.get(line.table, f"./{line.table}.ipynb"))
-                rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
-        return rows
-
 
 # sign of the margins of a claim -> its answer where the reverse holds
 REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"}
@@ -193,35 +168,12 @@ COUNTED = [word for word in OF_CLAIMS.values() if not word.endswith(BY_LESS) and
 COUNTED.insert(COUNTED.index(OF_CLAIMS["the reverse holds"]) + 1, OTHER_SIZE)
 
 
-class Claims(list):
-    "The parts of a claim, shown as a table."
-    def _repr_markdown_(self) -> str:
-        return claim_table(self)
-
-
-def _outcome(
-    comparisons: pd.DataFrame, # comparisons at one profile
-    extent: str,               # how far they go, in words
-) -> str:
-    "Say how many comparisons got which word, and how far their differences go."
-    if comparisons.empty:
-        return ""
-    measured = on_few_seeds(comparisons) + extent if comparisons.difference.notna().any() else ""
-    return count_words(comparisons.verdict) + measured
-
-
 def on_few_seeds(comparisons: pd.DataFrame) -> str: # e.g. ` (2 of them on few seeds)`; empty where none is
     "Say how many of some comparisons rest on few seeds."
     is_few = comparisons.provisional[comparisons.difference.notna()].astype(bool)
     if not is_few.any():
         return ""
     return " (all on few seeds)" if is_few.all() and len(is_few) > 1 else f" ({is_few.sum()} of them on few seeds)"
-
-
-def _extent(comparisons: pd.DataFrame) -> str:
-    "Say how far differences go; of a single one with its interval."
-    measured_rows = comparisons[comparisons.difference.notna()]
-    return bracket(measured_rows.iloc[0]) if len(measured_rows) == 1 else from_to(measured_rows.difference)
 
 
 def _quoted(name: str) -> str: # of a method
@@ -233,18 +185,6 @@ def _in_quotes(comparison: str) -> str: # a sum has one name
     "Name the two methods of a comparison, those quoted that hold a plus."
     match = PAIR.match(comparison)
     return f"{_quoted(match['a'])} − {_quoted(match['b'])}" if match else comparison
-
-
-def claim_table(claims: list[Claim]) -> str: # empty without claims
-    "Return claims as a Markdown table: a row a claim, and below it a row for each comparison with our runs."
-    if not claims:
-        return ""
-    comparisons = pd.concat([claim.comparisons for claim in claims])
-    ran = set(comparisons.profile[comparisons.difference.notna()])
-    profiles = [profile for profile in reversed(PROFILES) if profile in ran]
-    header = ["", "claim, and comparisons of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
-    rows = [row for claim in claims for row in claim.rows(profiles)]
-    return replace_names(text_table(header, rows))
 
 
 ERRATA = { # kind -> what an erratum is that its facts bear out, one without any, and whether they do where they hold
@@ -260,7 +200,8 @@ class Erratum:
     # `contradiction`: the facts state what the text says; `inconsistency`: a minor one, which the facts state
     kind: str
     facts: list[Fact]
-    title: str = ""        # filled in by `read_ledger`
+    title: str = ""
+    text: str = ""         # what the paper says, and what is wrong with it: Markdown
 
     def __repr__(self) -> str:
         return f"<erratum {self.id}>"
@@ -273,9 +214,9 @@ class Erratum:
             return f"{alone}, no cells to recompute"
         return in_part(hits, word, f"not {word}")
 
-    def _repr_markdown_(self) -> str:
+    def __str__(self) -> str: # Markdown
         parts = [f"**Verdict:** {self.verdict}", describe(self.facts, ERRATA[self.kind][-1])]
-        return f"{': '.join(filter(None, parts))}."
+        return f"## {self.id}. {self.title}\n\n{self.text}\n{': '.join(filter(None, parts))}."
 
 
 COMPARISON = [
@@ -292,7 +233,7 @@ FOLDED = {"R-": "relations that the printed cells suggest", "Q-": "questions of 
 LEAST, FEWEST_WORDS = 3, 4 # claims that share their setting, and words that they share, from which on it stands once
 
 
-def shared_words(statements: Iterable[str]) -> int:
+def common_start(statements: Iterable[str]) -> int:
     "Count the words that all statements begin with; commas make no difference."
     count = 0
     for words in zip(*(statement.split() for statement in statements)):
@@ -308,7 +249,7 @@ def groups_of(claims: list[Claim]) -> list[list[Claim]]:
     for _, parts in groupby(claims, key=lambda claim: claim.heading):
         parts = list(parts)
         is_small = len(parts) < LEAST
-        if may_grow and is_small and shared_words([claim.statement for claim in groups[-1] + parts]) >= FEWEST_WORDS:
+        if may_grow and is_small and common_start([claim.statement for claim in groups[-1] + parts]) >= FEWEST_WORDS:
             groups[-1] += parts
         else:
             groups.append(parts)
@@ -322,11 +263,11 @@ def grouped_rows(claims: list[Claim]) -> list[list[str]]: # id, statement, verdi
     for group in groups_of(claims):
         own = [[f"{claim.anchors}{claim.id}", claim.statement, claim.answer("small")] for claim in group]
         statements = [claim.statement.removesuffix(".") for claim in group]
-        start = shared_words(statements)
+        start = common_start(statements)
         words = statements[0].split()
         while start and words[start - 1] == "=": # a name and its number stay together
             start -= 2
-        end = shared_words([" ".join(statement.split()[start:][::-1]) for statement in statements])
+        end = common_start([" ".join(statement.split()[start:][::-1]) for statement in statements])
         if len(group) >= LEAST and start > 1 and start + end >= FEWEST_WORDS:
             setting = " ".join([*words[:start], "…", *words[len(words) - end:]]).removesuffix(" …")
             rows.append(["", f"**{setting.rstrip(',')}**", ""])
@@ -341,65 +282,44 @@ class Ledger:
     "The claims and errata of one paper."
     def __init__(
         self,
-        paper: str,                       # `itvreg`, `arr` or `scan`
-        evidence: Evidence | None = None, # that claims rest on; None: there is none, as for errata
+        paper: str,         # `itvreg`, `arr` or `scan`
+        evidence: Evidence, # that claims rest on
     ):
         check_injected()
         self.paper = paper
         self.printed = PrintedCells(paper)
-        self.evidence = evidence or Evidence([], {})
+        self.evidence = evidence
         self.claims: dict[str, Claim] = {}
         self.errata: dict[str, Erratum] = {}
 
-    def claim(
-        self,
-        id: str,
-        paper_facts: list[Fact] | dict[str, list[Fact]] = (), # by the letter of the part, for a claim of several
-        ours: list[Line] | dict[str, list[Line]] = (),  # likewise
-        repeated: dict[str, str] | None = None, # letter of a part -> the claim that asks it again with new seeds
-        by_each: bool = False, # registered to go by every comparison that can tell
-    ) -> Claims:
+    def claim(self, stated: StatedClaim):
         """Give verdicts on a claim and keep its parts, whose comparisons are corrected together.
 
-        Raises `ValueError` for an id that occurs twice and for names that nothing has."""
-        if not isinstance(ours or paper_facts, dict):
-            paper_facts, ours = {"": paper_facts}, {"": ours}
-        paper_facts, ours = dict(paper_facts), dict(ours)
-        parts = sorted(paper_facts | ours)
-        comparisons = []
-        for letter in parts:
-            if f"{id}{letter}" in self.claims:
-                raise ValueError(f"claim {id}{letter} occurs twice")
+        Raises `ConfigError` naming the part, for names that nothing has."""
+        comparisons, facts = [], {}
+        for letter, part in stated.by_letter.items():
             try:
-                comparisons.append(self.evidence.compare(ours.get(letter, ())).assign(part=letter))
-            except ValueError as e:
-                raise ValueError(f"{id}{letter}: {e}") from None
+                self._check(stated.at_most)
+                facts[letter] = [one for test in part.printed for one in test.facts(self.printed)]
+                lines = [line for test in part.ours for line in test.lines(self.evidence)]
+                comparisons.append(self.evidence.compare(lines).assign(part=letter))
+            except (ValueError, KeyError) as e:
+                raise ConfigError(f"experiments/{self.paper}/claims.yaml: {stated.id}{letter}: {e}") from None
         verdicts = as_claimed(add_claim_verdicts(pd.concat(comparisons, ignore_index=True)))
-        claims = Claims(
-            Claim(id, letter, list(paper_facts.get(letter, ())), only(verdicts, part=letter), self.evidence.pages,
-                  repeated=(repeated or {}).get(letter, ""), by_each=by_each)
-            for letter in parts)
-        self.claims |= {claim.id: claim for claim in claims}
-        return claims
+        for letter, part in stated.by_letter.items():
+            claim = Claim(stated.id, letter, facts[letter], only(verdicts, part=letter), part.statement, stated.place,
+                          stated.note, by_each=stated.by_each)
+            self.claims[claim.id] = claim
 
-    def state(self):
-        """Give each claim its statement, and the claim that repeats it.
-
-        Raises `ConfigError` for one that no heading states, and for a repetition that is none of the claims."""
-        headings = _headings(self.paper, "claims")
-        for claim in self.claims.values():
-            _, statement, note = headings.get(claim.heading, ("", "", ""))
-            if claim.part: # `- **a** Statement of this part.`, and the note below the last
-                statements = dict(STATEMENT.findall(f"{statement}{note}"))
-                statement = statements.get(claim.part)
-                note = STATEMENT.sub("", note)
-            if not statement:
-                raise ConfigError(f"nbs/papers/{self.paper}/claims.ipynb: no heading states {claim.id}")
-            if claim.repeated:
-                check_known(f"claim that repeats {claim.id} called", claim.repeated, self.claims)
-                claim.repetition = self.claims[claim.repeated]
-            claim.statement = statement
-            claim.note = " ".join(note.split())
+    def _check(self, limit: Limit | None):
+        "Raise `ValueError` for a recorded number above a limit, and for none where its corpus has other records."
+        for cell in self.evidence.cells(limit.table) if limit else []:
+            if (cell.profile, cell.column) != (limit.profile, limit.column):
+                continue
+            if cell.value is None and self.evidence.has_records(cell.profile, cell.corpus):
+                raise ValueError(f"{limit.column}: nothing is recorded; {limit.value:g} is the limit: {cell.command}")
+            if cell.value is not None and cell.value > limit.value:
+                raise ValueError(f"{limit.column}: {cell.value:.3f} is recorded, and {limit.value:g} is the limit")
 
     @property
     def comparisons(self) -> pd.DataFrame: # `COMPARISON`
@@ -422,30 +342,17 @@ class Ledger:
         reasons = dict.fromkeys(filter(None, (line.analogue for line in question.tests.line)))
         is_exact = profile == "paper" and not reasons
         denied = "the paper's own cells" if any(one.holds is False for one in claim.facts) else ""
-        place = re.match(r"\*([^*]+)\.\*", claim.note)
         return {
             "paper": self.paper, "claim": claim.id, "profile": profile, "question": question.name,
             "direction": question.direction, "answer": question.word, "claim_answer": claim.answer(profile),
             "printed_low": min(question.printed, default=None), "printed_high": max(question.printed, default=None),
             "printed_size": question.size, "page": f"{self.paper}/claims.md#{claim.id.lower()}",
-            "place": place[1] if place else "", "disputed_by": denied,
+            "place": claim.place, "disputed_by": denied,
             "protocol": "exact" if is_exact else "proxy",
             "reason": "" if is_exact else "; ".join(reasons) or "other encoders, data or sizes, see as_printed.md"}
 
-    def answer_table(self, *headings: str) -> pd.DataFrame: # claim, verdict, comparisons
-        "Answer some claims from real data, part by part."
-        rows = []
-        for claim in self.claims.values():
-            if claim.heading in headings:
-                about = f"{claim.id}. {claim.statement}"
-                rows.append({"claim": about, "answer": claim.answer("small"), "comparisons": claim.summary("small")})
-        return pd.DataFrame(rows).set_index("claim")
-
     def page(self) -> str: # Markdown
-        """Tabulate all claims, a row each: those of the paper, and folded the relations and questions of ours.
-
-        Raises as `state`."""
-        self.state()
+        "Tabulate all claims, a row each: those of the paper, and folded the relations and questions of ours."
         own = [claim for claim in self.claims.values() if claim.is_papers]
         rows = []
         for claim in own:
@@ -458,17 +365,11 @@ class Ledger:
             if others:
                 table = text_table(["", "claim", "verdict, `small`"], grouped_rows(others))
                 parts.append(f'<details markdown="1"><summary>{len(others)} {what}</summary>\n\n{table}\n\n</details>')
+        notes = [[claim.heading, f"*{claim.place}.* {claim.note}".strip()] for claim in self.claims.values()
+                 if claim.part in ("", "a") and (claim.place or claim.note)]
+        parts.append(f'<details markdown="1"><summary>Where the paper says so, and how we read it</summary>\n\n'
+                     f'{text_table(["", "place, and reading"], notes)}\n\n</details>')
         return replace_names("\n\n".join(parts))
-
-    def erratum(self, id: str, kind: str, facts: list[Fact] = ()) -> Erratum:
-        """Recompute an erratum and keep it.
-
-        Raises `ValueError` for another kind and for an id that occurs twice."""
-        check_known("kind of erratum", kind, ERRATA)
-        if id in self.errata:
-            raise ValueError(f"erratum {id} occurs twice")
-        self.errata[id] = Erratum(id, kind, list(facts))
-        return self.errata[id]
 
 
 KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how ids begin -> what these are
@@ -529,25 +430,43 @@ def errata_counts(books: dict[str, Ledger]) -> pd.DataFrame: # name of a paper -
 
 
 DETAIL = re.compile(r", no cells to recompute| in \d+ of \d+") # of a verdict
-STATEMENT = re.compile(r"^- \*\*([a-z])\*\* (.*)$", re.M)
-HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<rest>(?s:.*))")
 
 
 def read_ledger(paper: str, results: Results) -> Ledger:
-    """Read the claims and errata of a paper from its notebooks, once for some results.
+    """Read the claims and errata of a paper, once for some results.
 
-    Raises what a cell raises, and `ConfigError` for a claim that no heading states."""
+    Raises `ConfigError` naming file and claim."""
     return results.once(("claims", paper), _make_ledger, paper, results)
 
 
 def _make_ledger(paper: str, results: Results) -> Ledger:
-    book = _execute(paper, "claims", results)
-    book.state()
-    book.errata = _execute(paper, "errata", results).errata
-    headings = _headings(paper, "errata")
-    for erratum in book.errata.values():
-        erratum.title = headings[erratum.id][0]
+    book = Ledger(paper, Evidence.of(paper, results))
+    claims = load_statements(paper, "claims").claims
+    for stated in claims:
+        book.claim(stated)
+    for stated in claims:
+        for letter, part in stated.by_letter.items():
+            if part.repeated:
+                kind = f"claim in experiments/{paper}/claims.yaml that repeats {stated.id}{letter} called"
+                check_known(kind, part.repeated, book.claims, ConfigError)
+                book.claims[stated.id + letter].repetition = book.claims[part.repeated]
+    book.errata = read_errata(paper)
     return book
+
+
+def read_errata(paper: str) -> dict[str, Erratum]: # by id
+    """Recompute the errata of a paper from its printed numbers.
+
+    Raises `ConfigError` naming file and erratum."""
+    printed = PrintedCells(paper)
+    errata = {}
+    for stated in load_statements(paper, "errata").errata:
+        try:
+            facts = [one for test in stated.printed for one in test.facts(printed)]
+        except (ValueError, KeyError) as e:
+            raise ConfigError(f"experiments/{paper}/errata.yaml: {stated.id}: {e}") from None
+        errata[stated.id] = Erratum(stated.id, stated.kind, facts, stated.title, stated.text)
+    return errata
 
 
 def resting_on(
@@ -559,8 +478,7 @@ def resting_on(
     paper, profile = studies[0].experiment.paper, studies[0].experiment.profile
     tables = [table.id for study in studies for table in study.experiment.tables]
     by_answer = {}
-    is_known = not studies[0].own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
-    for claim in read_ledger(paper, results).claims.values() if is_known else ():
+    for claim in read_ledger(paper, results).claims.values() if not studies[0].own else ():
         if of_paper and not claim.is_papers:
             continue
         if only(claim.primary(profile), table=tables).difference.notna().any():
@@ -569,28 +487,3 @@ def resting_on(
     begin = "Claims on these runs, each judged over all of its comparisons" if of_paper else (
         "Claims that use these runs, each judged over all of its comparisons, here and elsewhere")
     return f"{begin}: {'; '.join(lines)}." if lines else ""
-
-
-def _notebook(paper: str, name: str) -> Path:
-    return project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
-
-
-def _headings(paper: str, name: str) -> dict[str, list[str]]: # id -> title, first paragraph, rest
-    """Return what the headings of a notebook say.
-
-    Raises `ConfigError` if it is none."""
-    path = _notebook(paper, name)
-    try:
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise ConfigError(f"{path}: no notebook ({e})") from None
-    matches = [HEADING.match("".join(cell["source"])) for cell in cells if cell["cell_type"] == "markdown"]
-    return {match["id"]: match.groups()[1:] for match in matches if match}
-
-
-def _execute(paper: str, name: str, results: Results) -> Ledger: # what it calls `book`
-    "Execute a notebook on these results."
-    names = {}
-    with results.shared():
-        run_notebook(_notebook(paper, name), None, {}, names=names)
-    return names["book"]
