@@ -155,16 +155,18 @@ class Reckoning:
 
 
 class CostKind(NamedTuple):
-    "What decides how long a step of a run takes, or its test where nothing is trained."
+    "What decides how long a step of a run takes, or its test where nothing is trained; None: anything."
     encoder: str
     corpus: str | None
-    method: MethodConfig # without its name
+    method: MethodConfig | None # without its name
     batch_size: int | None
 
 
-def _kind(run: RunConfig) -> CostKind:
+def _kinds(run: RunConfig) -> list[CostKind]:
+    "List the kinds of a run, the strictest first: the same on another corpus, then another method on the same."
     method = run.method.model_copy(update={"name": "", "setting": None, "was": None})
-    return CostKind(run.encoder.name, run.data and run.data.name, method, run.training and run.training.batch_size)
+    exact = CostKind(run.encoder.name, run.data and run.data.name, method, run.training and run.training.batch_size)
+    return [exact, exact._replace(corpus=None), exact._replace(method=None)]
 
 
 class Measurements:
@@ -208,17 +210,19 @@ class Measurements:
         return total
 
     @cached_property
-    def _like(self) -> dict[tuple, list[tuple[float, int]]]: # seconds a step, bytes
+    def _like(self) -> dict[CostKind, list[tuple[float, int]]]: # seconds of one step, bytes
         like = defaultdict(list)
         for run, record in self.runs:
             try:
-                like[_kind(run)].append((record["seconds"] / (self.steps(run) or 1), record["peak_memory_bytes"]))
+                took = record["seconds"] / (self.steps(run) or 1), record["peak_memory_bytes"]
             except KeyError: # a first stage that nobody counted
                 continue
+            for kind in _kinds(run):
+                like[kind].append(took)
         return like
 
     def _of_like(self, run: RunConfig) -> np.ndarray: # (runs, 2)
-        like = self._like.get(_kind(run))
+        like = next(filter(None, map(self._like.get, _kinds(run))), None)
         if not like:
             raise KeyError(f"{run.encoder.display} on {run.data.display if run.data else 'its tests'}")
         return np.array(like)

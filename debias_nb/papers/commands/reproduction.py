@@ -99,6 +99,19 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
         echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
 
 
+def _intended(experiment, profile: str, fresh: bool) -> str: # experiment: of `runner.load`
+    "Say how many runs a command loads and how many it makes, and which it leaves out."
+    from ...runs.runner import absent, newest_records, store_for
+    records = {} if fresh else newest_records(experiment.runs, store_for(profile))
+    others = [run for run in experiment.runs if run.id not in records]
+    lacking = [run for run in others if absent(run)]
+    failed = sum(record["status"] == "failed" for record in records.values())
+    parts = [f"{len(records) - failed} runs are loaded", f"{len(others) - len(lacking)} are made"]
+    parts += [f"{failed} failed before and are not repeated without --fresh"] * bool(failed)
+    parts += [f"{len(lacking)} lack data or encoders (debias-nb data)"] * bool(lacking)
+    return f"{experiment.asked.name} at {profile}: {', '.join(parts)}"
+
+
 def _run_one(
     name: str, profile: str, run_id: str, fresh: bool,
     options: dict[str, object], # those given, which change nothing
@@ -163,6 +176,7 @@ def run(
     experiment = runner.load(name, profile, full=values.get("full", not is_own), **narrowing)
     if dry_run:
         return _print_costs([experiment], profile, fresh)
+    echo(_intended(experiment, profile, fresh))
     try:
         with interruptible():
             study = None
