@@ -100,7 +100,7 @@ class PrintedFact(Cells):
 
 class Nearest(Strict):
     "The strength of a method that scores most nearly as another method does in distribution, with the same encoder."
-    nearest_method: Names
+    nearest: Names
     to: str
 
 
