@@ -116,7 +116,7 @@ def page_names(processed: Path) -> dict[str, str]:
         front = front_matter(nbformat.read(path, as_version=4))
         output = front.get("output-file", relative.with_suffix(".html").name)
         names[f"nbs/{relative.as_posix()}"] = relative.with_name(output).with_suffix(".md").as_posix()
-    names["nbs/index.ipynb"] = "readme.md" # the start page is `index.md`
+    names["nbs/index.ipynb"] = "index.md"
     names["CONTRIBUTING.md"] = "contributing.md"
     for report in sorted((ROOT / "reports").rglob("*.md")):
         name = report.relative_to(ROOT).as_posix()
@@ -230,14 +230,6 @@ def cited(work: dict) -> str: # an entry of CITATION.cff
     return f"- {authors}: *{work['title']}*.{year}{link}{note}"
 
 
-def start(names: dict[str, str], shown: dict[str, set[str]]) -> str:
-    "The start page, with what README.md shows first: what this is, the papers' numbers and ours, and the commands."
-    readme = (ROOT / "README.md").read_text("utf-8")
-    first = readme[readme.index("**A notebook-first"):readme.index("\n## How it is made")]
-    first = relink(first, resolver("README.md", {**names, "README.md": "index.md"}, shown))
-    return (PARTS / "start.md").read_text("utf-8").replace("{{ README }}", first.strip())
-
-
 def glossary() -> str:
     "The page that explains terms."
     lines = [f"- **{term}**{{ #{anchor(term)} }}: {meaning}"
@@ -337,8 +329,8 @@ def contents(names: dict[str, str]) -> list:
     diagnoses = [page for page in by_folder["reports/diagnosis"] if page not in advice]
     return [
         {"Start": "index.md"},
-        {"Your own pairs": [leading[0], *advice, *leading[1:], *diagnoses, "readme.md", "reference.md"]},
-        {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
+        {"Your own pairs": [leading[0], *advice, *leading[1:], *diagnoses, "reference.md"]},
+        {"Understand": [*(f"read/{paper}.md" for paper in PAPERS), names["nbs/names.ipynb"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers,
                               *(page for page in by_folder["reports/studies"] if page not in advice)]},
         {"Evidence": [{"Explore the results": "explorer.html"},
@@ -388,7 +380,6 @@ def main() -> int:
     (BUILD / "pages" / "reference.md").write_text(reference(), "utf-8")
     (BUILD / "pages" / "glossary.md").write_text(glossary(), "utf-8")
     (BUILD / "pages" / "citing.md").write_text(citing(), "utf-8")
-    (BUILD / "pages" / "index.md").write_text(start(names, shown), "utf-8")
     shutil.copy(PARTS / "site.css", BUILD / "pages")
     explorer.write(BUILD / "pages")
     builder = sys.argv[1:] or [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file"]

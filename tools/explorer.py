@@ -17,7 +17,6 @@ from debias_nb.papers.commands.reproduction import METRIC_NAMES
 from debias_nb.papers.pages.frame import Results, all_experiments, papers
 from debias_nb.papers.pages.printed import printed_verdict
 from debias_nb.papers.pages.report import has_notebook, page_of
-from debias_nb.papers.pages.comparisons import table_title
 from debias_nb.papers.pages.verdicts import read_ledger
 
 PARTS = Path(__file__).parent / "site"
@@ -92,6 +91,12 @@ def heading(name: str) -> str | None: # of an experiment, as `itvreg/table03`
     "The title of its page; None without a page."
     page = REPORTS / f"{name}.md"
     return page.read_text("utf-8").partition("\n")[0].removeprefix("# ") if page.exists() else None
+
+
+def table_title(table: str) -> str: # `table3`
+    "Return `Table 3`, and for a table of ours its name in words."
+    name = table.replace("table", "Table ").replace("figure", "Figure ")
+    return name.replace("_once", ", one split").replace("_", " ")
 
 
 def titled(experiment, table: str) -> str: # table: its id

@@ -36,7 +36,7 @@ FORMULA = re.compile(r"\\\[(?P<block>.+)\\\]|\\\((?P<inline>.+)\\\)", flags=re.S
 INDEXES = {"search/search_index.json": "docs", "search.json": "items"}
 INDEXED = 300 # characters of a section that the search knows
 QUERIES = { # page -> what people type who want it, which the search looks at first and shows with the page
-    "readme.html": ["check my encoder", "install"],
+    "index.html": ["check my encoder", "install"],
     "citing.html": ["cite", "how to cite", "citation"],
     "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim",
                           "add a file format"],

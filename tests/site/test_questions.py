@@ -2,13 +2,13 @@
 import pytest
 
 QUESTIONS = { # question -> links and buttons to click, and what is then to be read
-    "Does ITVReg work?": (["Six findings"], ["ITVReg, at its paper's λ, changes almost nothing", "are within a point"]),
-    "Does ITVReg work, claim by claim?": (["which claims hold"], ["A1a"]),
-    "How do I test my encoder?": (["Check your own encoder"], ["debias-nb diagnose --base", "labeled pairs"]),
-    "What does a test of an encoder say?": (["a diagnosis"], ["askubuntu: worse", "95% confidence interval"]),
-    "Where does this number come from?": (["Explore the results", "show"],
+    "Does ITVReg work?": (["six findings"], ["ITVReg, at its paper's λ, changes almost nothing", "are within a point"]),
+    "Does ITVReg work, claim by claim?": (["every claim"], ["A1a"]),
+    "How do I test my encoder?": (["worse"], ["debias-nb diagnose --base", "labeled pairs"]),
+    "What does a test of an encoder say?": (["Diagnosed", "Page"], ["askubuntu: worse", "95% confidence interval"]),
+    "Where does this number come from?": (["explorer of every number", "show"],
                                           ["Command that makes it again", "Commit", "Runs ("]),
-    "Where does a finding come from?": (["Six findings", "Table 3"], ["all differences"]),
+    "Where does a finding come from?": (["six findings", "Table 3"], ["all differences"]),
 }
 
 

@@ -99,6 +99,19 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
         echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
 
 
+def _intended(experiment, profile: str, fresh: bool) -> str: # experiment: of `runner.load`
+    "Say how many runs a command loads and how many it makes, and which it leaves out."
+    from ...runs.runner import absent, newest_records, store_for
+    records = {} if fresh else newest_records(experiment.runs, store_for(profile))
+    others = [run for run in experiment.runs if run.id not in records]
+    lacking = [run for run in others if absent(run)]
+    failed = sum(record["status"] == "failed" for record in records.values())
+    parts = [f"{len(records) - failed} runs are loaded", f"{len(others) - len(lacking)} are made"]
+    parts += [f"{failed} failed before and are not repeated without --fresh"] * bool(failed)
+    parts += [f"{len(lacking)} lack data or encoders (debias-nb data)"] * bool(lacking)
+    return f"{experiment.asked.name} at {profile}: {', '.join(parts)}"
+
+
 def _run_one(
     name: str, profile: str, run_id: str, fresh: bool,
     options: dict[str, object], # those given, which change nothing
@@ -163,6 +176,7 @@ def run(
     experiment = runner.load(name, profile, full=values.get("full", not is_own), **narrowing)
     if dry_run:
         return _print_costs([experiment], profile, fresh)
+    echo(_intended(experiment, profile, fresh))
     try:
         with interruptible():
             study = None
@@ -204,14 +218,14 @@ def batch(
     root = project_here()
     from ...runs import runner
     from ...runs.config import configured
-    from ..notebooks import select
+    from ..notebooks import select_notebooks
     options = {"full": full}
     if seeds is not None:
         options["seeds"] = parse_seeds(seeds)
     configurations = configured(f"*/*.{profile}.yaml", root)
     if not configurations:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
-    names = select(tables, configurations)
+    names = select_notebooks(tables, configurations)
     experiments, unreadable = {}, {}
     for name in names:
         try:
@@ -266,14 +280,14 @@ def write_pages(
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
-    from ..notebooks import select
+    from ..notebooks import select_notebooks
     from ..pages.frame import Results, papers
     from ..pages.report import BOOKS, OF_PAPER
     # claims rest on tables
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
     results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
     if names:
-        return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
+        return _write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
     # papers side by side, the largest one here; the books speak of all of them
     largest, *smaller_groups = sorted(groups, key=len, reverse=True)
     pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once
