@@ -335,7 +335,8 @@ class Comparison:
         means = self._means(self.validation or self.tests)
         is_general = (self.facts.get("texts") or {}).get("path") == GENERAL_TEXTS
         general_method = GENERAL.method if is_general and self.prior.advised else None
-        answer = recommend(results, means, picked_on, self.margin / 100, secondary, self.titles, general_method, self.short)
+        answer = recommend(
+            results, means, picked_on, self.margin / 100, secondary, self.titles, general_method, self.short)
         if answer.call != "cannot tell":
             return answer
         advice = ""

@@ -468,13 +468,13 @@ class Wording(Evidence):
         return most_lost(self.risky)
 
     @property
-    def undecided(self) -> list[Result]:
+    def open_results(self) -> list[Result]:
         "List the tests that may have lost the margin; without one, those that cannot tell."
         return self.risky or self.unsure
 
     @property
     def small(self) -> str:
-        return named(self.undecided, be=True)
+        return named(self.open_results, be=True)
 
     @property
     def next_step(self) -> str:
@@ -495,7 +495,7 @@ class Wording(Evidence):
     def more(self) -> str:
         "What tests would need that no other metric decides."
         clear = {result.test for result in self.contradicting}
-        return _needed_cases([result for result in self.undecided if result.test not in clear], self.margin)
+        return _needed_cases([result for result in self.open_results if result.test not in clear], self.margin)
 
 # %% ../../nbs/diagnosis/decision.ipynb #3e0a195c
 QUESTION = (

@@ -338,9 +338,9 @@ def doubts(
         counts["pairs are ordered by the base just as by their grades: are these its own scores? They say nothing of "
                "it"] = len(test.file)
     counts[f"of {len(test.file):,} pairs also occur in the training file, and say nothing of new data"] = shared
-    repeated = len(test.file) - len({*folded_pairs(test.file)}) if test.file.form == "pairs" else 0
-    if repeated > FIRST * len(test.file):
-        counts[f"of {len(test.file):,} pairs repeat another one"] = repeated
+    repeats = len(test.file) - len({*folded_pairs(test.file)}) if test.file.form == "pairs" else 0
+    if repeats > FIRST * len(test.file):
+        counts[f"of {len(test.file):,} pairs repeat another one"] = repeats
     findings = [f"{test.name}: {count:,} {doubt}." for doubt, count in counts.items() if count]
     return [warning] * bool(warning) + findings + crowded_top(test, cosines)
 

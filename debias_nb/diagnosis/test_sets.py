@@ -325,7 +325,7 @@ class QueryTest(Test):
     def tie_ends(self, model: str) -> np.ndarray: # (2,)
         "Compute the metric that decides with the relevant texts of each tie last, and first."
         levels = self.levels(self.scores[model])
-        return np.array([np.nanmean(RANKED[self.metric](levels.untied(is_best))) for is_best in (False, True)])
+        return np.array([np.nanmean(RANKED[self.metric](levels.tie_end(is_best))) for is_best in (False, True)])
 
     def by_query(self, scores, metric: str) -> np.ndarray: # (queries,)
         "Compute a metric of each query."

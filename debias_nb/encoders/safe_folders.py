@@ -77,8 +77,8 @@ def _growth(normalizer) -> float:
         return 1
     pattern, content = normalizer.get("pattern"), normalizer.get("content")
     shortest = max(1, len(pattern.get("String") or "")) if isinstance(pattern, dict) else 1 # a regex may match a letter
-    own = max(1, len(content) / shortest) if isinstance(content, str) else 1
-    return own * _growth(normalizer.get("normalizers"))
+    factor = max(1, len(content) / shortest) if isinstance(content, str) else 1
+    return factor * _growth(normalizer.get("normalizers"))
 
 
 def _check_growth(normalizer):

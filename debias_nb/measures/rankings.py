@@ -37,10 +37,10 @@ class Levels:
     first: np.ndarray | None = None # (Q, k) the texts that score highest, in no order where they tie
     empty: int = 0 # texts of the corpus that have no vector
 
-    def untied(self, is_best: bool) -> "Levels":
+    def tie_end(self, is_best: bool) -> "Levels":
         "Put the relevant texts of each tie first, or last."
-        others = self.tied - self.right
-        return replace(self, tied=self.right, n_better=self.n_better + (0 if is_best else others))
+        ahead = 0 if is_best else self.tied - self.right
+        return replace(self, tied=self.right, n_better=self.n_better + ahead)
 
 
 def discounts(places: int) -> np.ndarray: # (places + 1,)

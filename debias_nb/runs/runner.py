@@ -354,12 +354,12 @@ def load(
         load_experiment(name, profile), full, seeds=seeds, methods=methods, encoders=encoders, weight=weight)
 
 
-def settled(experiment: Experiment) -> Records: # id -> its record
+def present_records(experiment: Experiment) -> Records: # id -> its record
     "Return the records of the runs that `run` does not make again."
-    own, kept = [], []
+    own_runs, kept_runs = [], []
     for config in experiment.runs:
-        (own if experiment.is_own(config) else kept).append(config)
-    return newest_records(kept, store_for(experiment.asked.profile)) | finished(own, own_store())
+        (own_runs if experiment.is_own(config) else kept_runs).append(config)
+    return newest_records(kept_runs, store_for(experiment.asked.profile)) | finished(own_runs, own_store())
 
 
 def run(

@@ -65,11 +65,11 @@ def test_a_dry_run_asks_for_no_run_that_is_there(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
     experiment = runner.load("itvreg/table03", "small", seeds=[0, 777])
     further = [run for run in experiment.runs if run.id in experiment.further_ids]
-    before = runner.settled(experiment).keys()
+    before = runner.present_records(experiment).keys()
     assert further and before.isdisjoint(run.id for run in further)
     for run in further[:2]: # such as a run that was made just now
         runner.own_store().append(made.record_of(run, {test: {"auc05": .5} for test in run.evaluate}))
-    assert runner.settled(experiment).keys() == before | {run.id for run in further[:2]}
+    assert runner.present_records(experiment).keys() == before | {run.id for run in further[:2]}
 
 
 def test_what_nobody_counted_is_named_and_left_out():

@@ -70,7 +70,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
 
     Nothing is loaded but configurations and records."""
     from ...runs.records import committed_store
-    from ...runs.runner import settled
+    from ...runs.runner import present_records
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
@@ -85,7 +85,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     rows = []
     unknown = {}
     for experiment in experiments:
-        records = {} if fresh else settled(experiment)
+        records = {} if fresh else present_records(experiment)
         costs = forecast(experiment.asked, records, source)
         row = costs.row()
         for name in ("steps", "memory (GiB)", "hours"):
