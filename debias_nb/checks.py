@@ -132,6 +132,19 @@ def check_whole(
         raise error(f"{name} must be a whole number from {low}{end}, got {quoted(value)}")
 
 
+MOST_SEEDS = 1000 # of one grid of runs
+
+
+def check_seeds(name: str, seeds, error: type[Exception] = ConfigError) -> None:
+    "Check that seeds are whole numbers, each once, one or more and not too many. Raises `error`."
+    if not 1 <= len(seeds) <= MOST_SEEDS:
+        raise error(f"{name}: 1 to {MOST_SEEDS} are expected, got {len(seeds):,}")
+    for seed in seeds:
+        check_whole(name, seed, 0, LARGEST_SEED, error)
+    if len({*seeds}) < len(seeds):
+        raise error(f"{name}: each once, got {quoted([*seeds])}")
+
+
 def check_finite(
     name: str, # of the rows, in the message
     rows,      # (n, d) tensor

@@ -1,5 +1,6 @@
 """Files that are read strictly: YAML and its models, caches, and hashes, which say of which data a number was made."""
 import functools
+import glob
 import hashlib
 import importlib.resources
 import json
@@ -33,7 +34,8 @@ def project_root(
         for folder in [origin, *origin.parents]:
             if (folder / "settings.ini").is_file() and (folder / "experiments").is_dir():
                 return folder
-    raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and experiments/")
+    raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and experiments/, "
+                      "as a clone of the repository has them: git clone https://github.com/debias-nb/debias-nb")
 
 
 def with_own(
@@ -144,10 +146,15 @@ def parse_yaml(text: str, source: str): # source: what a message begins with
 
 
 def check_regular(path: str | Path, error: type[Exception]) -> None:
-    "Refuse a folder, a pipe or a device, which never ends or cannot be read twice, and a name that no page can print."
-    if Path(path).exists() and not Path(path).is_file():
+    """Refuse a folder, a pipe or a device, which never ends or cannot be read twice, and a name that no page can print.
+
+    A link that leads nowhere is named; of another missing file nothing is said."""
+    is_there = os.path.exists(path) # False for names that cannot be
+    if os.path.islink(path) and not is_there:
+        raise error(f"{path}: a link to {quoted(os.readlink(path))}, where no file is")
+    if is_there and not os.path.isfile(path):
         raise error(f"{path}: a file is expected")
-    if re.search("[\ud800-\udfff]", str(path)) and Path(path).exists():
+    if is_there and re.search("[\ud800-\udfff]", str(path)):
         raise error(f"{visible(str(path))}: the name of the file is not UTF-8; rename it")
 
 
@@ -309,11 +316,24 @@ def fingerprint(
     return sha256_text(text)
 
 
+def _remove_parts(path: Path) -> None:
+    "Remove what processes that are no more have begun to write of a file."
+    for part in path.parent.glob(f"{glob.escape(path.name)}.part-*"):
+        process = part.name.rpartition("-")[2]
+        if process.isdecimal():
+            with suppress(OSError): # of a process that is at work, but not ours; a folder that may not be written to
+                try:
+                    os.kill(int(process), 0)
+                except (ProcessLookupError, OverflowError):
+                    part.unlink()
+
+
 def write_whole(path: str | Path, content: str | bytes) -> None:
     "Replace a file by a whole new one; a link stays one. Raise `OSError`, and leave what was there."
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace") # half of a character may stand in the name of a test
     real = Path(os.path.realpath(path))
+    _remove_parts(real)
     part = real.with_name(f"{real.name}.part-{os.getpid()}")
     try:
         with part.open("wb") as file:

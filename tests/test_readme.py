@@ -12,6 +12,7 @@ import yaml
 from typer.main import get_command
 
 from debias_nb.diagnosis import recommendations
+from debias_nb.diagnosis.decision import RETRAIN
 from debias_nb.data.texts import HeldTexts
 from debias_nb.diagnosis.methods import HELD_GENERAL, read_methods
 from debias_nb.commands.cli import app
@@ -127,6 +128,7 @@ def test_every_place_advises_the_same_method():
     for page in (TOOL, TEXT):
         [call] = re.findall(r"OutReg\([^)]*\)", paragraph(page, "loss = Regularized"))
         assert call == recommendations.LIKE_NEW.program
+    assert f"Next: train again with {recommendations.LIKE_NEW.title}." in RETRAIN
     assert HELD_GENERAL == recommendations.GENERAL.method
     texts_held = HeldTexts(["a text"], "0", "general")
     [method] = [method_read for method_read in read_methods(None, texts_held) if method_read.texts]

@@ -169,7 +169,7 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
     meets_rule = bool(best) and fits(best.results, decision.margin)
     return made.Diagnosis(**parts | {
         "decision": decision,
-        "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"].get("train"), share, harmed,
+        "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"], share, harmed,
                               meets_rule),
         "sentences": [said for verdict_table in tables(parts["verdicts"]).values()
                       for said in changes.sentences(verdict_table)],

@@ -73,10 +73,10 @@ def check_file(path: str | os.PathLike) -> None:
     if ending(path) not in FORMATS:
         raise DataError(f"{path}: the name must end in one of {', '.join(FORMATS)}, with or without .gz, or be that of "
                         "a folder")
+    check_regular(path, DataError)
     if not os.path.exists(path): # False for names that cannot be, too
         names = os.listdir(path.parent) if os.path.isdir(path.parent) else []
         raise DataError(f"{visible(str(path))}: no such file{closest(path.name, names)}")
-    check_regular(path, DataError)
 
 
 def named_values(
@@ -110,6 +110,7 @@ def pick_split(path: Path, names: list[str], split: str | None) -> str:
 
 def read_text(path: Path) -> str:
     "Read a text in UTF-8, packed or not, without a byte order mark."
+    check_regular(path, DataError)
     try:
         limit = MOST_UNPACKED * max(path.stat().st_size, 2**20)
         with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
@@ -404,10 +405,10 @@ def in_memory(name: str, source) -> pd.DataFrame | dict:
 
 
 def spread(frame: pd.DataFrame) -> pd.DataFrame:
-    "Give each cell of lists of two or three a column of its own, named by what it holds."
+    "Give each cell of lists that begin with two texts, and have two or three, a column of its own."
     lengths = {} # of the texts of a column, on average
     for column, cells in frame.items():
-        sizes = {len(cell) if isinstance(cell, list) else 0 for cell in cells}
+        sizes = {len(cell) if isinstance(cell, list) and all(map(is_text, cell[:2])) else 0 for cell in cells}
         if sizes in ({2}, {3}):
             lengths[column] = np.mean([len(str(text)) for cell in cells for text in cell[:2]])
     if not lengths:
@@ -417,7 +418,9 @@ def spread(frame: pd.DataFrame) -> pd.DataFrame:
     has_texts = wide.iloc[:, -1].map(is_text).any()
     names = ["anchor", "positive", "negative"] if has_texts else ["left", "right", "label"]
     wide.columns = names[:wide.shape[1]]
-    return wide.join(frame.drop(columns=[column, *(set(wide) & set(frame))]))
+    table = wide.join(frame.drop(columns=[column, *(set(wide) & set(frame))]))
+    table.attrs["spread"] = f" (its lists as {', '.join(wide)})"
+    return table
 
 
 def describe_values(cells: pd.Series) -> str:

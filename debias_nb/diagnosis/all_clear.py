@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from ..checks import ConfigError, on_one_line
-from .files.forms import MODELS, roles
+from .files.forms import MODELS, fold_name, roles
 from .files.pairs_file import PairFile, read_pairs_file, unjudged_file
 from ..data.registry import DataError
 from ..data.tables import read_table
@@ -78,6 +78,8 @@ def read_unlabeled(source) -> tuple[HeldTexts, PairFile | None]: # the pairs, wh
         table = read_table(path) if column == "text" else None
     if isinstance(table, dict) or isinstance(table, pd.DataFrame) and table.empty:
         raise DataError(f"{name}: texts are expected, one a line, in a column text, or two a row")
+    if isinstance(table, pd.DataFrame):
+        table = table.rename(columns={column: fold_name(column) for column in table if fold_name(column) in MODELS})
     columns = [*getattr(table, "columns", ["text"])]
     twice = [column for column in columns if columns.count(column) > 1]
     if twice:

@@ -16,7 +16,7 @@ from .options import Prompts, Sample, Seed, Tests
 from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
 from .options import folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
-from .targets import COMPARISON, DIAGNOSIS, check_targets, write_whole
+from .targets import COMPARISON, DIAGNOSIS, check_folder, check_targets, write_whole
 
 if TYPE_CHECKING:
     from .files.pairs_file import PairFile
@@ -59,9 +59,10 @@ def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClea
 
 
 def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
-    "Check that no file of the answer would be written over."
-    if out is not None and out.is_dir():
-        check_targets([out / name for name in files], overwrite)
+    "Check that the files of the answer can be written, and that none would be written over."
+    if out is not None:
+        check_folder(out)
+        check_targets([out / name for name in files if out.is_dir()], overwrite)
 
 
 def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) -> None:

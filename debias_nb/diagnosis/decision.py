@@ -478,10 +478,14 @@ class Wording(Evidence):
 
     @property
     def next_step(self) -> str:
-        "Say what to do about a loss: without a gain keep the base; without texts like the new data average, if it helps."
+        """Say what to do about a loss.
+
+        Without a gain, keep the base; without texts like the new data, average if that helps."""
         if not self.with_word("better"):
             return KEEP
-        return RETRAIN + (_instead(self.worst, self.best, self.margin) if self.best else f" If you have none, take {LAST}.")
+        if self.best:
+            return RETRAIN + _instead(self.worst, self.best, self.margin)
+        return f"{RETRAIN} If you have none, take {LAST}."
 
     @property
     def everywhere(self) -> str:

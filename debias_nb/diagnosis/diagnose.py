@@ -434,7 +434,7 @@ def report(
     facts = made_of(
         command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
     is_harmed = (table.verdict == "worse").any()
-    program = snippet(scorers, train, share, is_harmed, meets_rule) if scorers else ""
+    program = snippet(scorers, inputs.files, share, is_harmed, meets_rule) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes
     of_tests = {
         "scores": score_table(tests), "slices": slices(tests, findings.smaller, training_vocabulary(train)),

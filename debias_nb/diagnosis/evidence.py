@@ -4,7 +4,9 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .titles import TITLES
-from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, QueryTest, Test, TooSmall, difference, figures, level
+from .test_sets import (
+    FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, QueryTest, Test, TooSmall, difference, figures, level,
+)
 from .test_sets import split_halves
 from ..bars import with_bar
 from .models import Scorer, pair_scores

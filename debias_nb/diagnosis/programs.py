@@ -49,6 +49,8 @@ def training_program(
     custom_class: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
     seed: int = 0,
     fallback: str = "",  # a regularizer in place of the other one for who lacks its texts
+    tests: dict[str, dict] | None = None, # of `file_facts`: none of their texts may be in new.txt
+    is_usual: bool = False, # whether the settings are those of `BUDGETS`
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "Write a program that trains on your file."
@@ -56,7 +58,7 @@ def training_program(
     return filled(
         "training.py.j2", why=purpose, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss,
         prompt=prompt, part=part, own=custom_class, seed=seed, fallback=fallback,
-        columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
+        tests=tests, is_usual=is_usual, of_matches=OF_MATCHES, tuple=tuple, **settings)
 
 
 def folder_name(source: str | None) -> str: # of a model, which may be a path or a hub id; None: it is in memory
@@ -65,21 +67,21 @@ def folder_name(source: str | None) -> str: # of a model, which may be a path or
 
 def snippet(
     scorers: dict[str, Scorer],
-    train: PairFile | None, # None: not given
+    files: dict[str, PairFile], # `train` among them, if it was given
     share: float | None,    # mixing weight of the tuned weights; None: models that cannot be mixed
     is_harmed: bool,        # whether a test shows harm
     meets_rule: bool,       # whether the share meets the rule of the decision
 ) -> str:
     "Write a program to try next."
     models = {name: scorer.facts() for name, scorer in scorers.items()}
-    if train is None:
-        return program_of(models, None, share, is_harmed, meets_rule)
-    return program_of(models, file_facts(train), share, is_harmed, meets_rule, usual_loss(train))
+    facts = {name: file_facts(file) for name, file in files.items()}
+    loss = usual_loss(files["train"]) if "train" in files else LEAST_SQUARES
+    return program_of(models, facts, share, is_harmed, meets_rule, loss)
 
 
 def program_of(
     models: dict[str, dict], # of `Scorer.facts`: base and tuned
-    train: dict | None,      # of `file_facts`
+    files: dict[str, dict],  # of `file_facts`
     share: float | None,     # this and the next two as `snippet`
     is_harmed: bool,
     meets_rule: bool,
@@ -89,14 +91,16 @@ def program_of(
     base, source = models["base"], models["tuned"]["source"]
     folder = folder_name(source)
     parts = []
+    tests = {name: file for name, file in files.items() if name != "train" and file["path"]}
     if not is_harmed:
         parts.append(NO_HARM)
-    if train is not None:
+    if "train" in files:
         parts.append(training_program(
-            f"Fine-tune again with {LIKE_NEW.title}: name a file of such texts, one a line, in the place of new.txt. "
-            f"Train as long as before: a shorter training keeps a model near its base whatever its loss. {LIMITS}",
-            base["source"], train, LIKE_NEW.program, f"{folder}-outreg", loss, prompt=base["prompt"],
-            fallback=GENERAL.program, **BUDGETS[base["kind"]]))
+            f"Fine-tune again with {LIKE_NEW.title}: name a file of such texts, one a line and none of them of a "
+            "test, in the place of new.txt. Train as long as before, with the same epochs, batches and rate: a shorter "
+            f"training keeps a model near its base whatever its loss. {LIMITS}",
+            base["source"], files["train"], LIKE_NEW.program, f"{folder}-outreg", loss, prompt=base["prompt"],
+            fallback=GENERAL.program, tests=tests, is_usual=True, **BUDGETS[base["kind"]]))
     if share is not None:
         parts.append(filled("mixed.py.j2", base=base["source"], tuned=source, share=share, folder=folder,
                             choice=CHOICE[meets_rule]))

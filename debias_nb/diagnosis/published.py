@@ -33,7 +33,8 @@ TRAINED = ", trained on" # behind the kind of such tasks
 ALL = "all tasks"
 FEWEST_TASKS = 5 # of a kind that has a verdict, and of all tasks
 RULE = (
-    "All tasks together decide, if they are five or more; those that were trained on are judged by themselves. Kinds of five tasks or more stand beside them. All tasks are better or worse by the "
+    "All tasks together decide, if they are five or more; those that were trained on are judged by themselves. Kinds "
+    "of five tasks or more stand beside them. All tasks are better or worse by the "
     "signed ranks of their changes (Wilcoxon). A kind is within the margin if the 95% confidence interval of its mean "
     "change lies there, and so does every task. It is better or worse if three things hold: the interval does not lie "
     "within the margin, the mean change is significant (t-test over tasks), and significantly more tasks went that way "
@@ -152,7 +153,8 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
     Raises
     ------
     DataError
-        For folders without results, of several models, and with fewer than five tasks in common, of those trained on or of the others.
+        For folders without results, of several models, and with fewer than five tasks in common, of those trained on or
+        of the others.
 
     Examples
     --------
@@ -174,8 +176,8 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
     if overall.empty or not tasks.change.any():
         problem = "all scores are the same, so one of the names is wrong"
         if overall.empty:
-            problem = (f"{FEWEST_TASKS} tasks in common, trained on or not, are expected, each of one split, subset and "
-                       f"version of the data; {_tasks_of(scores)}")
+            problem = (f"{FEWEST_TASKS} tasks in common, trained on or not, are expected, each of one split, subset "
+                       f"and version of the data; {_tasks_of(scores)}")
         raise DataError(f"{', '.join(map(str, folders.values()))}: {problem}; found {', '.join(tasks.index) or 'none'}")
     of_kinds = kind_verdicts(tasks, least)
     verdicts = pd.concat([overall, of_kinds], ignore_index=True) if len(of_kinds) else overall

@@ -32,6 +32,13 @@ def write_whole(path: Path, text: str) -> None:
         raise ConfigError(f"{path}: not written: {e.strerror}") from None
 
 
+def check_folder(path: Path) -> None:
+    "Check that a folder is there, or can be made. Raise `ConfigError`."
+    place = next(folder for folder in (path.absolute(), *path.absolute().parents) if os.path.lexists(folder))
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path}: {place} is no folder that may be written to")
+
+
 def check_targets(paths: list[Path], overwrite: bool = False) -> None: # overwrite: whether files of ours may be there
     """Check, before the work begins, that files can be written and that nothing is lost.
 

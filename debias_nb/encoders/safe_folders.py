@@ -4,6 +4,8 @@ sentence-transformers is told to take safetensors alone and to run no code of a 
 is refused by the type of each, in `FILE_KINDS`; what files leave out shows when the model is loaded.
 """
 import json
+import math
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -63,6 +65,27 @@ TokenId = Annotated[int, Field(ge=0, lt=2**24)]
 # whose number decides how much memory a model takes before its weights are read
 Layers = Annotated[int, Field(le=1000)] | None
 LONGEST_PROMPT = 1000 # characters
+MOST_MODULES = 100 # of a model
+MOST_GROWTH = 100 # times the length of a text that a normalizer may make of it
+
+
+def _growth(normalizer) -> float:
+    "Bound how many times longer the normalizer of a tokenizer makes a text."
+    if isinstance(normalizer, list):
+        return math.prod(map(_growth, normalizer))
+    if not isinstance(normalizer, dict):
+        return 1
+    pattern, content = normalizer.get("pattern"), normalizer.get("content")
+    shortest = max(1, len(pattern.get("String") or "")) if isinstance(pattern, dict) else 1 # a regex may match a letter
+    own = max(1, len(content) / shortest) if isinstance(content, str) else 1
+    return own * _growth(normalizer.get("normalizers"))
+
+
+def _check_growth(normalizer):
+    "Check that a normalizer cannot fill the memory with a text."
+    if _growth(normalizer) > MOST_GROWTH:
+        raise ValueError(f"may make a text more than {MOST_GROWTH} times as long")
+    return normalizer
 
 
 class _ModuleEntry(BaseModel): # a module, in modules.json
@@ -111,7 +134,8 @@ _MODEL = _form_of(
     similarity_fn_name=Literal["cosine", "dot", "euclidean", "manhattan"] | None, truncate_dim=PositiveInt | None,
     default_prompt_name=str | None)
 _ADDED = create_model("_Added", id=(TokenId, ...))
-_TOKENIZER = _form_of("ignore", added_tokens=list[_ADDED] | None)
+_TOKENIZER = _form_of("ignore", added_tokens=list[_ADDED] | None,
+                      normalizer=Annotated[Any, AfterValidator(_check_growth)])
 _INDEX = create_model("_Index", weight_map=(dict[str, Annotated[str, Field(pattern=r"^[^/\\]+\.safetensors$")]], ...))
 
 FILE_KINDS = { # name of a file, anywhere in a folder -> what is in it
@@ -131,6 +155,8 @@ def _read_json(path: Path, kind):
     except ValidationError as e:
         mistake = e.errors()[0]
         place = "".join(f"{part}: "[:60] for part in mistake["loc"])
+        if mistake["type"] == "json_invalid": # of which the whole file would be shown
+            raise EncoderError(f"{path}: {mistake['msg'][:200]}") from None
         actual = quoted(mistake["input"])[:60]
         if mistake["type"] == "value_error": # whose sentence is our own, and may end in a program
             raise EncoderError(f"{path}: {place}{actual}: {mistake['ctx']['error']}") from None
@@ -155,7 +181,7 @@ def _modules(folder: Path) -> list[_ModuleEntry]:
     path = folder / "modules.json"
     if not path.is_file():
         return [_ModuleEntry(type="sentence_transformers.Transformer", path="", name="0")]
-    modules = _read_json(path, list[_ModuleEntry])
+    modules = _read_json(path, Annotated[list[_ModuleEntry], Field(max_length=MOST_MODULES)])
     for module in modules:
         if not (folder / module.path).resolve().is_relative_to(folder.resolve()):
             raise EncoderError(f"{path}: the module {quoted(module.path)} lies outside of the folder, or is a link "
@@ -237,7 +263,12 @@ def check_folder(
     names = ("modules.json", "config.json") if plain else ("modules.json",)
     if not any((folder / name).is_file() for name in names):
         raise EncoderError(f"{folder}: no {' and no '.join(names)}, so this is no folder of an encoder")
+    root = folder.resolve()
+    if root.parent.name == "snapshots": # of the hub's client, whose files are links to its blobs
+        root = root.parents[1]
     for path in folder.rglob("*"):
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            raise EncoderError(f"{path}: a link out of the folder, which is not read; put the file itself there")
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise EncoderError(f"{path}: neither a file nor a folder")
     for name, kind in FILE_KINDS.items():

@@ -152,7 +152,8 @@ class AuthorPairSampler(DefaultBatchSampler):
         self.labels = np.asarray(dataset[columns[0]])
         if self.labels.dtype.kind not in "iu":
             [name, *_] = columns
-            problem = f"column {name!r} has authors such as {self.labels.tolist()[0]!r}, and a batch needs whole numbers"
+            first = self.labels.tolist()[0]
+            problem = f"column {name!r} has authors such as {first!r}, and a batch needs whole numbers"
             raise ValueError(f"{problem}: put author_ids(data[{name!r}]) in its place")
         self.length = sum(1 for _ in self)
 

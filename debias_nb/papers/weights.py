@@ -12,6 +12,8 @@ import pandas as pd
 
 from .reproduce import deviations
 from ..checks import RunnerError, closest, quoted
+from ..data.registry import DataError
+from ..data.tables import read_table
 from ..encoders.safe_folders import WEIGHTS_FILE
 from ..encoders.tokens import single_thread
 from ..files import sha256_file, write_whole
@@ -27,11 +29,19 @@ def _list_file() -> Path:
 
 
 def listed_rows() -> pd.DataFrame: # `COLUMNS`, a row a run
-    "Return the rows of `weights.csv`."
-    try:
-        return pd.read_csv(_list_file(), dtype=str)
-    except FileNotFoundError:
+    "Return the rows of `weights.csv`. Raise `RunnerError` naming file and row of what is damaged."
+    path = _list_file()
+    if not path.is_file():
         return pd.DataFrame(columns=COLUMNS)
+    try:
+        rows = read_table(path)
+    except DataError as e:
+        raise RunnerError(str(e)) from None
+    if [*rows] != COLUMNS:
+        raise RunnerError(f"{path}: the columns {', '.join(COLUMNS)} are expected")
+    for line in rows.index[~rows.sha256.str.fullmatch("[0-9a-f]{64}") | (rows == "").any(axis=1)]:
+        raise RunnerError(f"{path}:{line}: a sha256 and seven cells are expected, none of them empty")
+    return rows.reset_index(drop=True)
 
 
 def listed(

@@ -10,12 +10,12 @@ import inspect
 import itertools
 import re
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from ..settings import EncoderConfig, World
-from ..checks import ConfigError, check_known, quoted
+from ..checks import MOST_SEEDS, ConfigError, check_known, check_seeds, quoted
 from ..files import Count, Names, Natural, Settings, Strict, fingerprint, load_config, once_per_state, project_root
 from .settings import PAIRS, AnyCorpus, AnyMethod, AnyTraining, CorpusConfig, MethodConfig, TrainConfig, task_settings
 
@@ -149,14 +149,21 @@ class BlockConfig(Settings):
     corpora: tuple[AnyCorpus, ...]
     methods: Names # names from the experiment's `methods`
     training: AnyTraining | tuple[AnyTraining, ...]
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    seeds: tuple[Any, ...]       # whole numbers, each once
     evaluate: Names
     measure: tuple[Measure, ...] = ()
     of: str | None = None        # the experiment that these runs belong to; default: this one
     full: bool = False           # left out unless the full grid is asked for
-    worlds: Count = 0 # further planted worlds, or random splits, of seeds 1, 2, …, each with the
-    # first training seed; in the full grid alone
+    # further planted worlds, or random splits, of seeds 1, 2, …, each with the first training seed; in the full grid
+    # alone
+    worlds: Annotated[Count, Field(le=MOST_SEEDS)] = 0
     redraw: bool = False         # whether each seed draws its own share of the training pairs
+
+    @field_validator("seeds")
+    @classmethod
+    def _are_seeds(cls, seeds):
+        check_seeds("seeds", seeds, ValueError)
+        return tuple(map(int, seeds))
 
     def rules(self):
         sources = [corpus.drawn for corpus in self.corpora]

@@ -3,6 +3,7 @@ import ast
 
 from ..checks import RunnerError, check_known
 
+OF_PAPERMILL = {"PAPERMILL_INPUT_PATH", "PAPERMILL_OUTPUT_PATH"} # of its option --inject-paths
 INJECTED = "# Parameters\n" # how papermill begins the cell that it adds below that of the parameters
 
 
@@ -20,7 +21,7 @@ def check_injected() -> None:
                 and isinstance(line.target, ast.Name)]
     names = [target.id for line in _lines(parameter_cells[-1]) if isinstance(line, ast.Assign)
              for target in line.targets if isinstance(target, ast.Name)]
-    for name in names:
+    for name in {*names} - OF_PAPERMILL:
         check_known("parameter called", name, declared, RunnerError)
 
 

@@ -123,7 +123,7 @@ def record_rows(
     for n, cells in enumerate(zip(*values.values()), 1):
         row = {name: cell for name, cell in zip(values, cells) if cell is not None}
         entry = entry_of(f"{path}: row {n}", _of_row, row)
-        if counts[row.get("id")] > 1:
+        if "id" in row and counts[row["id"]] > 1:
             entry = Entry(entry.where, why=f"{row['id']} stands in several rows")
         entries.append(entry)
     return entries

@@ -1,22 +1,22 @@
 "Records of this machine become records of the project, and what these must hold."
-import json
 import re
 import subprocess
-import warnings
 from collections import Counter
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
-from ..checks import quoted
-from ..files import parse_yaml
+from pydantic import BaseModel, Field, Json, ValidationError
+
+from ..files import explain, parse_yaml
 from .config import ExperimentConfig, Profile, load_experiment
-from .origin import NO_HISTORY, git, history, unknown_code
+from .origin import git, history, unknown_code
 from .parquet import published, published_columns
 from .records import comparable, committed_store
 from .runner import own_store
-from .schema import RecordError
+from .schema import Environment, Number, RecordError, Time
 
 
 def publish(
@@ -33,8 +33,6 @@ def publish(
     source = own_store()
     target = committed_store(root)
     commits = history(root)
-    if commits is None:
-        warnings.warn(NO_HISTORY, stacklevel=2)
     wrong = target.altered_files()
     present = []
     records = []
@@ -79,12 +77,17 @@ def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 
 
+class _Start(BaseModel):
+    "What a published record says of when, and by which code, its run was made."
+    id: str
+    started: Time
+    seconds: Annotated[Number, Field(ge=0)]
+    environment: Json[Environment]
+
+
 def _too_early(start: str, seconds: float, commit: str, commit_time: int) -> str: # commit_time: in seconds
     "Explain that a run ended before its commit was made; empty where it did not."
-    try:
-        end = datetime.fromisoformat(start).timestamp() + seconds
-    except ValueError:
-        return f"say that they were started at {quoted(start)}, which is no time"
+    end = datetime.fromisoformat(start).timestamp() + seconds
     return f"ended before their commit, {commit[:8]}, was made" if end < commit_time else ""
 
 
@@ -103,11 +106,19 @@ def unfounded(
     for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
         if paper not in (None, path.parent.name):
             continue
-        names = ["id", "started", "seconds", "environment"]
-        columns = published_columns(path, names)
+        try:
+            columns = published_columns(path, [*_Start.model_fields])
+        except RecordError as e:
+            problems.append(str(e))
+            continue
         wrong = Counter()
-        for run, start, seconds, environment in zip(*map(columns.get, names)):
-            origin = json.loads(environment)
+        for number, cells in enumerate(zip(*columns.values()), 1):
+            try:
+                run, start, seconds, environment = vars(_Start.model_validate(dict(zip(columns, cells)))).values()
+            except ValidationError as e:
+                problems.append(explain(e, f"{path}: row {number}").partition("\n")[0])
+                continue
+            origin = environment.model_dump()
             commit = origin["commit"]
             reason = unknown_code(origin, commits)
             if not reason and run not in announced_runs(commit, f"{path.parent.name}/{path.stem}", root):

@@ -14,6 +14,7 @@ of a notebook are none of it. Two repeats of a run on one machine are equal exce
 """
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager, suppress
@@ -30,6 +31,7 @@ from .schema import CHECKSUM, RECORD_SCHEMA, Entry, Misfit, RecordError, Records
 
 
 HASHES = "sha256.txt" # of published files, as `sha256sum --check` reads it
+HASH_LINE = re.compile(rb"(?P<digest>[0-9a-f]{64})  (?P<name>[\w./-]+)", re.ASCII)
 
 
 class WorkerLost(RuntimeError):
@@ -166,10 +168,16 @@ class Store:
         return [place for place in self.places() if any((self.folder / place).glob("*.json"))]
 
     def hashes(self) -> dict[str, str]: # published file, from the folder on -> sha256 when it was published
-        "Read `sha256.txt`."
+        "Read `sha256.txt`. Raise `RecordError` naming the line that is damaged."
         path = self.folder / HASHES
-        lines = path.read_text().splitlines() if path.is_file() else []
-        return {name: digest for digest, name in map(str.split, lines)}
+        content = path.read_bytes() if path.is_file() else b""
+        hashes = {}
+        for number, line in enumerate(content.splitlines(), 1):
+            match = HASH_LINE.fullmatch(line)
+            if not match or match["name"].decode() in hashes:
+                raise RecordError(f"{path}:{number}: a sha256 and the name of a file are expected, each name once")
+            hashes[match["name"].decode()] = match["digest"].decode()
+        return hashes
 
     def altered_files(self) -> list[str]:
         "Describe published files that have changed since they were published."

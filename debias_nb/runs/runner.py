@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
-from ..checks import LARGEST_SEED, ConfigError, check_known, check_range, check_whole
+from ..checks import ConfigError, check_known, check_range, check_seeds, check_whole
 from ..files import project_root
 from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, committed_store, failed_record, latest, make_record
@@ -199,8 +199,7 @@ def run_all(
     for fewer than one worker, `WorkerLost` for one that was killed.
     """
     from tqdm.auto import tqdm
-    if workers is not None:
-        check_whole("workers", workers, 1)
+    check_workers(workers)
     out = Outcome({}, {}, {}, [])
     records = {} if fresh else finished(runs, store)
     todo = _plan(task, runs, records, fresh, out)
@@ -271,13 +270,11 @@ def narrow(
     for kind, values in (("seeds", seeds), ("methods", methods), ("encoders", encoders)):
         if values == []:
             raise ConfigError(f"{kind}: an empty list asks for no runs; leave it out for those of the configuration")
-        for name in values or []:
-            if kind == "seeds":
-                check_whole(kind, name, 0, LARGEST_SEED)
-            else:
-                check_known(f"{kind[:-1]} in {experiment.name} called", name, experiment.by_name(kind), ConfigError)
-    if len(set(seeds or [])) < len(seeds or []):
-        raise ConfigError(f"seeds: each once, got {seeds}")
+    for kind, names in (("methods", methods), ("encoders", encoders)):
+        for name in names or []:
+            check_known(f"{kind[:-1]} in {experiment.name} called", name, experiment.by_name(kind), ConfigError)
+    if seeds:
+        check_seeds("seeds", seeds)
     if weight is not None:
         check_range("weight (lambda)", weight, closed="left")
     blocks = []
@@ -308,6 +305,12 @@ def store_for(profile: str) -> Store:
     return committed_store()
 
 
+def check_workers(workers: int | None) -> None:
+    "Check a number of processes. Raise `ConfigError`."
+    if workers is not None:
+        check_whole("workers", workers, 1)
+
+
 @dataclass(frozen=True)
 class Experiment:
     "An experiment, or the part of it that is asked for: its configuration is parsed, and its runs are listed, once."
@@ -324,6 +327,10 @@ class Experiment:
     @cached_property
     def runs(self) -> list[RunConfig]:
         return self.asked.runs()
+
+    def is_own(self, config: RunConfig) -> bool:
+        "Whether the record of a run is this machine's own, and none of the project's."
+        return config.profile == "planted" or config.id in self.further_ids
 
     @cached_property
     def further_ids(self) -> frozenset[str]: # of runs that the configuration does not ask for
@@ -347,6 +354,14 @@ def load(
         load_experiment(name, profile), full, seeds=seeds, methods=methods, encoders=encoders, weight=weight)
 
 
+def settled(experiment: Experiment) -> Records: # id -> its record
+    "Return the records of the runs that `run` does not make again."
+    own, kept = [], []
+    for config in experiment.runs:
+        (own if experiment.is_own(config) else kept).append(config)
+    return newest_records(kept, store_for(experiment.asked.profile)) | finished(own, own_store())
+
+
 def run(
     *experiments: Experiment,     # of one profile
     fresh: bool = False,          # run again what there is a record of
@@ -360,8 +375,7 @@ def run(
     kept_runs, own_runs = {}, {}
     for experiment in experiments:
         for config in experiment.runs:
-            is_own = fresh or config.profile == "planted" or config.id in experiment.further_ids
-            (own_runs if is_own else kept_runs)[config.id] = config
+            (own_runs if fresh or experiment.is_own(config) else kept_runs)[config.id] = config
     profile = next((experiment.asked.profile for experiment in experiments), "planted")
     store = store_for(profile)
     records = newest_records(list(kept_runs.values()), store)

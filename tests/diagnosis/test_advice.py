@@ -223,6 +223,50 @@ def test_runs_are_written_as_advised(tmp_path):
                  ("lines of ColBERT", "a header, .csv", "read"), ("distances", "a minus sign", "read")])
 
 
+ANSWERS = [{"took": 3, "hits": {"max_score": 1., "hits": [{"_id": "a", "_score": 1.}, {"_id": "b", "_score": .5}]}},
+           {"took": 2, "hits": {"max_score": .4, "hits": [{"_id": "b", "_score": .4}]}}]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_answers_of_an_index_are_turned_as_advised(tmp_path, monkeypatch, count):
+    monkeypatch.chdir(tmp_path)
+    Path("it's.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in ANSWERS[:count]))
+    with pytest.raises(DataError, match="answers of Elasticsearch") as e:
+        read_run("it's.jsonl")
+    exec(re.search("this makes a run of them: (.*)", str(e.value))[1], {"queries": ["q", "r"]})
+    run = read_run("run.csv")
+    assert [*zip(run["query"], run.document, run.score)] == [("q", "a", 1.), ("q", "b", .5), ("r", "b", .4)][:count + 1]
+
+
+def test_values_of_metrics_are_no_run(tmp_path):
+    path = tmp_path / "base.eval"
+    path.write_text("map                   \tq0\t0.2000\nndcg_cut_10           \tq0\t0.3869\nP_5\tall\t1.0\n")
+    with pytest.raises(DataError, match="values of metrics, as trec_eval writes them, and no run: give the file that"):
+        read_run(path)
+
+
+CHAT = [{"messages": [{"role": "user", "content": lamp(i)}, {"role": "assistant", "content": lamp(i, "b")}],
+         "positive_messages": [[{"role": "user", "content": lamp(i, "c")}]], "negative_messages": [[]]}
+        for i in range(9)]
+
+
+def test_no_name_is_said_that_a_file_does_not_have():
+    "Lists of turns are no texts; where lists get columns, these are explained."
+    with pytest.raises(DataError, match="among the columns messages, positive_messages, negative_messages; .*; two "
+                                        "columns of texts are needed$"):
+        read_pairs_file(CHAT)
+    triplets = [{"pair": [lamp(i), lamp(i, "b"), "so"], "note": i} for i in range(9)]
+    with pytest.raises(DataError, match=r"^pairs \(its lists as anchor, positive, negative\): form 'pairs'"):
+        read_pairs_file(triplets, form="pairs")
+
+
+def test_a_link_that_leads_nowhere_is_called_so(tmp_path):
+    for name, read in {"a.csv": read_pairs_file, "t.txt": read_texts_file, "run.trec": read_run}.items():
+        (tmp_path / name).symlink_to(tmp_path / "gone")
+        with pytest.raises(DataError, match=f"{name}: a link to '.*gone', where no file is$"):
+            read(tmp_path / name)
+
+
 def test_every_advice_was_met():
     "Below all others: an advice that no test brings out would be pasted by nobody before a user."
     assert len(PRINTABLE) >= 9, "the pieces are found"

@@ -14,7 +14,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.all_clear import all_clear, largest_loss, neighbors, read_unlabeled, what_trials_say
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.models import load_model
-from debias_nb.files import load_yaml, project_root
+from debias_nb.files import load_yaml, project_root, sha256_file
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.commands.cli import app
 
@@ -131,7 +131,7 @@ def test_all_clear_or_label_and_never_an_alarm(models, tmp_path, monkeypatch):
     assert not far.is_clear and far.sentences[0].startswith("Label: ") and "This is no alarm" in far.sentences[1]
 
 
-def test_diagnose_takes_texts_beside_and_instead_of_tests(models):
+def test_diagnose_takes_texts_beside_and_instead_of_tests(models, tmp_path):
     both = diagnose(models / "base", models / "far", tests={"new": PAIRS}, texts=TEXTS)
     alone = diagnose_texts(TEXTS, models / "base", models / "far")
     assert both.all_clear.churn == alone.churn
@@ -140,6 +140,10 @@ def test_diagnose_takes_texts_beside_and_instead_of_tests(models):
     assert json.loads(both.json())["all_clear"]["churn"] == pytest.approx(alone.churn, abs=1e-6)
     assert alone.facts["texts"]["texts"] == len(TEXTS) and list(alone.files()) == ["report.json"]
     assert diagnose(models / "base", models / "far", tests={"new": PAIRS}).all_clear is None
+    file = tmp_path / "new.txt"
+    file.write_text("\n".join(TEXTS))
+    of_file = diagnose(models / "base", models / "far", tests={"new": PAIRS}, texts=file).facts["texts"]
+    assert of_file["path"] == str(file) and of_file["sha256"] == sha256_file(file)
 
 
 def test_pairs_have_a_bound_and_scores_need_no_models(models):
@@ -205,6 +209,15 @@ def test_texts_are_read_from_each_form(tmp_path):
     PAIRS.rename(columns={"left": "text"}).to_csv(file, index=False)
     for source in (file, f"{file}:text", TEXTS):
         assert read_unlabeled(source)[0].texts == TEXTS
+
+
+def test_names_of_columns_are_read_in_any_case():
+    scores = np.random.default_rng(0).normal(size=(2, len(PAIRS)))
+    table = PAIRS.drop(columns="label").assign(base=scores[0], tuned=scores[1])
+    answers = [diagnose_texts(rows) for rows in (table, table.rename(columns=str.title))]
+    assert answers[0].bound == answers[1].bound > 0
+    with pytest.raises(DataError, match="one column 'base' is expected, found 2"):
+        diagnose_texts(table.assign(Base=scores[0]))
 
 
 def test_the_library_has_the_numbers_of_the_statement():

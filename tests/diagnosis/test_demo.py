@@ -4,7 +4,9 @@ import torch
 import transformers
 from datasets import Dataset
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+from typer.testing import CliRunner
 
+from debias_nb.commands.cli import app
 from debias_nb.diagnosis.demo import BRANDS, demo, offers, small_encoder
 from debias_nb.diagnosis.evaluator import DiagnosisEvaluator
 from debias_nb.trainer import QuietTrainer, training_arguments
@@ -17,6 +19,14 @@ def one_thread():
     transformers.utils.logging.set_verbosity_error()
     yield
     torch.set_num_threads(threads)
+
+
+def test_where_nothing_can_be_written_nothing_is_computed(tmp_path, monkeypatch):
+    monkeypatch.setattr("debias_nb.diagnosis.demo.demo", lambda: pytest.fail("it is computed"))
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file/demo"):
+        run = CliRunner().invoke(app, ["demo", "--out", str(out)])
+        assert run.exit_code == 2 and "folder" in run.stderr and "file" in run.stderr, run.output
 
 
 def test_the_page_says_what_was_planted():

@@ -745,10 +745,15 @@ def test_a_model_card_has_the_decision_once_and_the_rest_as_it_was(tables, tmp_p
 
 @pytest.mark.slow
 def test_the_snippet_runs_and_saves_what_it_trains_and_mixes(tables, tmp_path):
-    # of which there is no file
-    program = tables.snippet.replace('texts="new.txt"', 'texts=["an old lamp", "red chairs"]')
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
-    assert program != tables.snippet and done.returncode == 0, done.stderr
+    def run(*texts):
+        (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text in texts))
+        return subprocess.run([sys.executable, "-c", tables.snippet], cwd=tmp_path, capture_output=True, text=True)
+
+    of_test = next(file for name, file in tables.facts["files"].items() if name != "train")
+    refused = run("an old lamp", read_pairs_file(of_test["path"]).left[0])
+    assert refused.returncode and "1 of 2 also occur in " in refused.stderr, "before anything is trained"
+    done = run("an old lamp", "red chairs")
+    assert done.returncode == 0, done.stderr
     saved = {path.parent.name for path in tmp_path.rglob("modules.json")}
     assert "model" in saved and any(name.startswith("table-0.") for name in saved)
 

@@ -16,6 +16,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.diagnose import diagnose
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.diagnosis.external_scores import NO_WEIGHTS, diagnose_scores, score_pairs
 from debias_nb.diagnosis.models import load_model, pair_scores
 from debias_nb.commands.cli import app
@@ -111,6 +112,15 @@ def test_pairs_with_both_labels_decide_nothing_and_come_first(seed):
     assert f"new: {2 * len(turned)} pairs whose texts stand there with both labels decide nothing." == repr(
         both).splitlines()[1]
     assert both.verdicts[["cases", "base", "tuned"]].equals(rest.verdicts[["cases", "base", "tuned"]])
+
+
+@pytest.mark.parametrize("texts", [1, 2, 3])
+def test_texts_of_one_score_are_in_the_order_of_their_ranks(tmp_path, texts):
+    path = tmp_path / "run.csv"
+    path.write_text("query_id,doc_id,rank,score\n" + "".join(f"q,d{rank},{rank},0\n" for rank in range(1, texts + 1)))
+    run = read_run(path)
+    assert run.score.tolist() == ([-1, -2, -3][:texts] if texts > 1 else [0])
+    assert run.attrs["by rank"] == (texts > 1)
 
 
 def counted_scores(run, step):

@@ -2,6 +2,7 @@
 import json
 import multiprocessing
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from debias_nb.runs.records import Store, comparable
 from made import METHODS, STATIC, WORLD
 
 ROOT = Path(__file__).parents[2]
+
+
+# the seed of what is drawn anew at each run; one of before draws the same again
+SEED = int(os.environ.get("DEBIAS_NB_DRAWS") or secrets.randbelow(2**32))
 
 
 # a small project

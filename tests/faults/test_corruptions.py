@@ -1,6 +1,7 @@
 """Damage of every kind of file: what is done to it, and the sentence that is expected.
 
 Each row of a table is a name, a change, and words of the sentence. Nothing may be lost: the files stay as they are."""
+import re
 import shutil
 from contextlib import contextmanager
 
@@ -51,7 +52,19 @@ def replacement(old, new):
     return change
 
 
+def seeds(text):
+    "Other seeds in the block."
+    return lambda settings: re.sub(r"seeds:\n(\s+- \d+\n)+", f"seeds: {text}\n", settings)
+
+
+SEEDS = {"-1": "-1", "true": "True", "'1'": "'1'", "1.0": "1.0", "1" + 22 * "0": "1" + 22 * "0"}
 DAMAGED_SETTINGS = {
+    **{f"the seed {text}": (seeds(f"[0, {text}]"), f"blocks.0.seeds: seeds must be a whole number from 0 to "
+                                                   f"4294967295, got {shown}") for text, shown in SEEDS.items()},
+    "a seed twice": (seeds("[0, 0]"), "seeds: each once, got [0, 0]"),
+    "no seeds": (seeds("[]"), "seeds: 1 to 1000 are expected, got 0"),
+    "seeds without end": (seeds(str([*range(10**4)])), "seeds: 1 to 1000 are expected, got 10,000"),
+    "worlds without end": (replacement("    evaluate:", "    worlds: 1000000000\n    evaluate:"), "worlds: "),
     "an unknown key": (replacement("title:", "titel:"), "titel: unknown key; did you mean 'title'?"),
     "a key that is not there": (replacement("scale: a toy world\n", ""), "scale: "),
     "a key that occurs twice": (lambda text: text + "title: Another\n", "the key 'title' occurs twice"),
@@ -78,6 +91,35 @@ def test_configurations(name, tmp_path, monkeypatch):
     monkeypatch.chdir(project)
     with no_change(project):
         check_refusal(shell("run", "itvreg/demo"), "experiments/itvreg/demo.planted.yaml", sentence)
+
+
+@pytest.mark.parametrize("given, words", [
+    (("-p", "workers=0"), "workers must be a whole number from 1, got 0"),
+    (("-p", "seeds=[0, 0]"), "seeds: each once, got [0, 0]"), (("--seeds", "0,0"), "--seeds: each once, got [0, 0]"),
+    (("-p", "seeds=[-1]"), "seeds must be a whole number"), (("-p", "seeds=[true]"), "seeds must be list[int]"),
+    (("-p", f"seeds={[*range(1001)]}"), "seeds: 1 to 1000 are expected, got 1,001"),
+])
+def test_parameters_that_a_run_would_refuse_are_refused_by_its_dry_run(tmp_path, monkeypatch, given, words):
+    monkeypatch.chdir(make_project(tmp_path))
+    for option in ((), ("--dry-run",)):
+        check_refusal(shell("run", "itvreg/demo", *given, *option), words)
+
+
+# records
+
+@pytest.mark.parametrize("content, words", [
+    ("", "the columns table, profile, run, sha256, cpu, torch, commit are expected"),
+    ("\0", "weights.csv"), ('table,profile\n"a,b\n', "weights.csv"),
+    ("table,profile,run,sha256,cpu,torch,commit\na,b,c\n", "weights.csv"),
+    ("table,profile,run,sha256,cpu,torch,commit\na,b,c,d,e,f,g\n", "weights.csv:2: a sha256 and seven cells"),
+    (f"table,profile,run,sha256,cpu,torch,commit\na,b,,{64 * '0'},e,f,g\n", "weights.csv:2: a sha256 and seven cells"),
+])
+def test_a_damaged_list_of_weights_is_named(tmp_path, monkeypatch, content, words):
+    project = make_project(tmp_path)
+    (project / "experiments/weights.csv").write_text(content)
+    monkeypatch.chdir(project)
+    with no_change(project):
+        check_refusal(shell("weights", "itvreg/demo", "--out", tmp_path / "out"), words)
 
 
 # claims

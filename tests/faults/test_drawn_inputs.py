@@ -3,9 +3,7 @@
 What is right is read as it is meant, and what is wrong is refused in words. The seed stands in each failure;
 `DEBIAS_NB_DRAWS=seed` draws the same again."""
 import json
-import os
 import random
-import secrets
 from dataclasses import dataclass
 from collections.abc import Callable
 
@@ -22,8 +20,8 @@ from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.measures.stats import paired, verdict
 from debias_nb.runs.parameters import check_injected
+from harness import SEED
 
-SEED = int(os.environ.get("DEBIAS_NB_DRAWS") or secrets.randbelow(2**32))
 DRAWS = 36 # of each family; every third one is wrong
 
 
@@ -265,6 +263,9 @@ def runs(rng, folder, is_wrong):
 
 # Parameters, and differences
 
+BESIDE = ("", 'PAPERMILL_INPUT_PATH = "in.ipynb"\nPAPERMILL_OUTPUT_PATH = "out.ipynb"\n') # of papermill --inject-paths
+
+
 def parameters(rng, folder, is_wrong):
     "What papermill sets, among the parameters that a notebook declares."
     import __main__
@@ -273,7 +274,7 @@ def parameters(rng, folder, is_wrong):
     place = rng.randrange(1, len(name))
     slip = rng.choice((name[:place] + name[place + 1:], name[:place] + "x" + name[place:], name.upper()))
     cells = ["import os", "\n".join(f"{declaration}: str = None" for declaration in names),
-             f"# Parameters\n{slip if is_wrong else name} = 3\n", "%pylab"]
+             f"# Parameters\n{slip if is_wrong else name} = 3\n{rng.choice(BESIDE)}", "%pylab"]
 
     def check():
         original = getattr(__main__, "In", None)

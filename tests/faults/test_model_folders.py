@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from debias_nb.settings import EncoderConfig
 from debias_nb.encoders.planted import planted_encoder
+from debias_nb.encoders.safe_folders import check_folder
 from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerprint
 from debias_nb.diagnosis.models import load_model
 from debias_nb.encoders.loading import load_encoder
@@ -177,6 +178,32 @@ def link_out(folder):
     (folder / "1_Pooling").symlink_to(folder.parent / "elsewhere")
 
 
+def module_list(count):
+    def damage(folder):
+        path = folder / "modules.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) * count))
+    return damage
+
+
+def linked_file(name):
+    def damage(folder):
+        shutil.move(folder / name, folder.parent / f"elsewhere {name}")
+        (folder / name).symlink_to(folder.parent / f"elsewhere {name}")
+    return damage
+
+
+def normalizer(*parts):
+    def damage(folder):
+        content = json.loads((folder / "tokenizer.json").read_text())
+        content["normalizer"] = {"type": "Sequence", "normalizers": list(parts)}
+        (folder / "tokenizer.json").write_text(json.dumps(content))
+    return damage
+
+
+def replacing(content, **pattern):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
 def waiting(folder):
     os.mkfifo(folder / "README.md")
 
@@ -253,7 +280,15 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
                 "embeddings.LayerNorm.bias"),
     "narrow": (weights(lambda tensors: tensors | {QUERY: tensors[QUERY][:, :16].clone()}), "cannot be loaded"),
     "a layer without its bias": (dense(remove_weights("linear.bias")), "linear.bias"),
-    "a link to a module elsewhere": (link_out, "modules.json", "'1_Pooling' lies outside of the folder, or is a link"),
+    "a link to a module elsewhere": (link_out, "1_Pooling: a link out of the folder"),
+    **{f"a link for {name}": (linked_file(name), f"{name}: a link out of the folder")
+       for name in ("tokenizer.json", "modules.json", WEIGHTS)},
+    "modules without end": (module_list(40_000), "modules.json: List should have at most 100 items"),
+    **{name: (normalizer(*parts), "tokenizer.json: normalizer", "may make a text more than 100 times as long")
+       for name, parts in {
+        "a letter becomes many": [replacing(1000 * "a", String="a")],
+        "a letter becomes many in steps": 4 * [replacing(20 * "a", String="a")],
+        "any letter becomes many": [{"type": "Sequence", "normalizers": [replacing(101 * "a", Regex=".")]}]}.items()},
     "what is neither file nor folder": (waiting, "README.md: neither"),
     **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), reason) for count, reason in {
         0: "the number of layers in config.json leaves out 16 weights (encoder.layer.0.",
@@ -322,6 +357,27 @@ def test_no_folder_runs_code_opens_a_pickle_or_loads_in_part(models, monkeypatch
         assert all(word in message for word in (str(folder), *words)), message
         assert "\n" not in message and len(message) < 2000, message
         assert contents(folder) == files and not (models / "ran").exists(), "nothing is changed, nothing was run"
+
+
+def test_no_message_shows_what_stands_in_a_file(models):
+    (models / "bert/tokenizer.json").write_text("root:x:0:0")
+    with pytest.raises(EncoderError, match="tokenizer.json: Invalid JSON") as error:
+        as_encoder(models / "bert")
+    assert "x:0" not in str(error.value)
+
+
+def test_links_of_the_hub_s_client_are_read(models):
+    blobs, snapshot = models / "models--me--bert/blobs", models / "models--me--bert/snapshots/1"
+    shutil.copytree(models / "bert", blobs)
+    for path in [path for path in blobs.rglob("*") if path.is_file()]:
+        link = snapshot / path.relative_to(blobs)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(path, link.parent))
+    assert check_folder(snapshot) == snapshot
+    (snapshot / "vocab.txt").unlink(missing_ok=True)
+    (snapshot / "vocab.txt").symlink_to("/etc/hostname")
+    with pytest.raises(EncoderError, match="vocab.txt: a link out of the folder"):
+        check_folder(snapshot)
 
 
 def test_what_does_no_harm_is_kept(models):

@@ -1,6 +1,7 @@
 """Random inputs to every reader of files and every parser: no other error than the documented ones comes out.
 
-An input is a valid one with a few random edits, by a generator that is seeded with the reader's name and a number."""
+An input is a valid one with a few random edits, anew at each run. The seed stands in each failure;
+`DEBIAS_NB_DRAWS=seed` draws the same again."""
 import io
 import json
 import os
@@ -26,7 +27,7 @@ from debias_nb.papers.commands.reproduction import parse_parameter, parse_seeds
 from debias_nb.papers.pages.execution import RunnerError, check_parameters
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.schema import RecordError, encode, read_file
-from harness import NOTEBOOK
+from harness import NOTEBOOK, SEED
 from made import record_with
 
 INPUTS = 300 # to each reader
@@ -267,7 +268,7 @@ def folder(tmp_path):
 def test_what_is_edited_is_valid(reader, folder, monkeypatch):
     "Of what is refused as it is, no edit would come further than the first check."
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(folder))
-    monkeypatch.setattr("test_random_inputs.edited", lambda data, rng: data)
+    monkeypatch.setitem(globals(), "edit", lambda data, rng: data)
     read_one, _ = READERS[reader]
     read_one(folder, random.Random(0))
 
@@ -279,12 +280,12 @@ def test_random_inputs(reader, folder, monkeypatch):
     failures, refusals = [], 0
     for number in range(INPUTS):
         try:
-            read_one(folder, random.Random(f"{reader} {number}"))
+            read_one(folder, random.Random(f"{SEED} {reader} {number}"))
         except errors as e:
             refusals += 1
             if not str(e):
                 failures.append(f"input {number}: an error without a word")
         except Exception as e:
             failures.append(f"input {number}: {type(e).__name__}: {e}"[:300])
-    assert not failures, f"{len(failures)} of {INPUTS}: " + "; ".join(failures[:8])
+    assert not failures, f"DEBIAS_NB_DRAWS={SEED} draws again {len(failures)} of {INPUTS}: " + "; ".join(failures[:8])
     assert 0 < refusals < INPUTS, "some edits do harm, and some do none"

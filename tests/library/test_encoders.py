@@ -626,3 +626,18 @@ def test_where_there_is_no_connection_that_is_said_and_what_folder_would_do(tmp_
     with pytest.raises(EncoderError, match=r"\(no connection\)\. Name a folder that `model\.save` wrote") as error:
         find_model("minishlab/potion-base-2M")
     assert "outgoing traffic" not in str(error.value)
+
+
+@pytest.mark.parametrize("share", [.25, .5, 1.])
+def test_so_many_words_are_masked_as_the_recipe_says(share):
+    "Of one side of each pair its share, rounded; at least one word, and not the last one."
+    config = EncoderConfig(
+        name="tiny", kind="transformer", world=WorldConfig(types=8, unseen_types=4, broad_pairs=60),
+        pretrain=PretrainConfig(steps=1, batch_size=8, learning_rate=1e-2, masked=1., mask_shares=(share,)))
+    rows = planting.pretraining_rows(config, planting.Catalog(config.world))
+    for sides in zip(rows["left"], rows["right"]):
+        words = [side.split() for side in sides]
+        masked = [side.count("[MASK]") for side in words]
+        lengths = [len(side) for side in words]
+        expected = [min(max(1, round(share * length)), length - 1) for length in lengths]
+        assert masked in ([expected[0], 0], [0, expected[1]]), (masked, expected)

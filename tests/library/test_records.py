@@ -571,7 +571,37 @@ def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_
         "1 records name the commit bbbbbbbb, which is not in this history"]
     assert messages("environment", state(newer, True)) == ["1 records were made with changes that stand in no commit"]
     assert "ended before their commit" in messages("started", lambda old: old.replace("202", "201"))[0]
-    assert "'yesterday', which is no time" in messages("started", lambda old: "yesterday")[0]
+    for column, value in [("started", "yesterday"), ("started", None), ("started", "2026-01-01"), ("id", None),
+                          ("environment", None), ("environment", "{"), ("environment", "[]"), ("environment", "{}"),
+                          ("environment", '{"commit": 7, "dirty": false}'), ("seconds", None), ("seconds", math.nan),
+                          ("seconds", -1.)]:
+        (said,) = messages(column, lambda old, value=value: value)
+        assert said.startswith(f"row 1: {column}"), (column, value, said)
+    path.write_bytes(good[:100])
+    assert any("damaged, or no Parquet file" in message for message in unfounded(root, tale))
+
+
+@pytest.mark.parametrize("line", ["", "abc", "0 0 0", f"{64 * 'g'}  {PARQUET}", f"{64 * '0'} {PARQUET}", "\xff", 2])
+def test_a_damaged_line_of_hashes_is_named(clone, line):
+    root, _, _ = clone
+    path = root / "experiments/sha256.txt"
+    first = path.read_text()
+    path.write_bytes(f"{first}{first if line == 2 else line}\n".encode("latin-1"))
+    with pytest.raises(RecordError, match="sha256.txt:2: a sha256 and the name of a file are expected"):
+        found_in(root)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a[1].json"])
+def test_what_a_dead_process_began_to_write_is_removed(tmp_path, name):
+    path = tmp_path / name
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, others = [path.with_name(f"{name}.part-{process}") for process in (dead.pid, 10**30)], [
+        path.with_name(other) for other in (f"{name}.part-{os.getppid()}", f"b.part-{dead.pid}", f"{name}.part-1x")]
+    for part in left + others:
+        part.write_text("half")
+    files.write_whole(path, "whole")
+    assert path.read_text() == "whole" and {*tmp_path.iterdir()} == {path, *others}
 
 
 def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch):

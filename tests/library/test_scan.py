@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation
+from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, PlainDecorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, joint_loss
@@ -377,3 +377,10 @@ def test_features_and_labels_of_any_kind_of_array_are_taken(kind):
     reports = [diagnose_weights(weights, *arrays, generator=generator_of())
                for arrays in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
     assert reports[0] == reports[1]
+
+
+def test_the_slope_asks_nothing_of_the_weights_that_are_given():
+    weights = torch.ones(6)
+    features = torch.randn(6, 2, 4, generator=torch.manual_seed(0))
+    value, slope = PlainDecorrelation(features, "moment").with_slope(weights)
+    assert not weights.requires_grad and weights.grad is None and not value.requires_grad and slope.shape == (6,)

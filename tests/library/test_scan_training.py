@@ -255,6 +255,7 @@ def test_what_cannot_work_is_refused_when_it_is_made(tmp_path):
 @pytest.mark.parametrize("columns, labels, words", [
     ([QUESTIONS, ANSWERS, ANSWERS], LABELS, "3 columns"),
     ([{}, {}], LABELS, "columns of texts"),
+    ([QUESTIONS, torch.zeros(8)], LABELS, "columns of texts"),
     ([QUESTIONS, ANSWERS], None, "label"),
     ([QUESTIONS, ANSWERS], LABELS[:3], "8 pairs"),
     ([QUESTIONS, ANSWERS], [.5] * 8, "0.5"),

@@ -295,16 +295,16 @@ def cells(ways=WAYS, kinds=LOSSES) -> list[tuple]:
     return [(kind, name, way) for kind in kinds for name in LOSSES[kind][1] for way in ways]
 
 
-def results_of(folder: Path, some: list[tuple]) -> dict:
+def results_of(folder: Path, places: list[tuple]) -> dict:
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     gc.freeze() # each training begins with a collection of garbage
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {cell: Cell(folder, *cell).result() for cell in some}
+        return {cell: Cell(folder, *cell).result() for cell in places}
 
 
-def in_two_processes(folder: Path, some: list[tuple]) -> dict:
+def in_two_processes(folder: Path, places: list[tuple]) -> dict:
     "Return the results of trainings that two processes have made together."
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -313,20 +313,20 @@ def in_two_processes(folder: Path, some: list[tuple]) -> dict:
     for rank in "01":
         variables = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                                   "MASTER_PORT": port}
-        command = [sys.executable, __file__, str(folder), json.dumps(some)]
+        command = [sys.executable, __file__, str(folder), json.dumps(places)]
         processes.append(subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL))
     assert [process.wait(timeout=900) for process in processes] == [0, 0]
     first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in "01")
     return {tuple(cell): max(one, other) if one[0] == other[0] else ["refused", "the processes differ"]
-            for cell, one, other in zip(some, first, second, strict=True)}
+            for cell, one, other in zip(places, first, second, strict=True)}
 
 
 def all_results(kinds=LOSSES) -> dict:
     with tempfile.TemporaryDirectory() as made_in:
         folder = Path(made_in)
         save_models(folder)
-        one = results_of(folder, cells([way for way in WAYS if way != "two processes"], kinds))
-        return one | in_two_processes(folder, cells(["two processes"], kinds))
+        results = results_of(folder, cells([way for way in WAYS if way != "two processes"], kinds))
+        return results | in_two_processes(folder, cells(["two processes"], kinds))
 
 
 # ---------------------------------------------------------------- the page
@@ -384,8 +384,8 @@ def page(results: dict) -> str:
 
 if __name__ == "__main__":
     if "RANK" in os.environ:
-        folder, some = Path(sys.argv[1]), json.loads(sys.argv[2])
-        results = results_of(folder, [tuple(cell) for cell in some])
+        folder, places = Path(sys.argv[1]), json.loads(sys.argv[2])
+        results = results_of(folder, [tuple(cell) for cell in places])
         (folder / f"{os.environ['RANK']}.json").write_text(json.dumps(list(results.values())))
     else:
         PAGE.write_text(page(all_results()), "utf-8")

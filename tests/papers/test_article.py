@@ -12,6 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
 from debias_nb.files import load_yaml
+from debias_nb.papers.pages.facts import Facts
 
 from needs import lacks
 
@@ -105,6 +106,15 @@ def test_each_statement_was_written_down_by_the_commit_that_is_named(statement):
     earlier_text = of_git("show", f"{commit}^:{file}") or ""
     assert statement["phrase"] in of_git("show", f"{commit}:{file}") and statement["phrase"] not in earlier_text
     assert date.strip() == statement["written"]
+
+
+def test_a_headline_that_was_registered_is_the_one_of_a_grade():
+    facts = Facts.read()
+    headlines = {statement["headline"] for statement in STATEMENTS if "headline" in statement}
+    assert headlines <= {name.removeprefix("certainty_") for name in facts}
+    asked = {name.removeprefix("lacks_") for name in facts if name.startswith("lacks_")
+             and "headline not registered" not in str(facts[name].value)}
+    assert asked <= headlines and "sites" in asked
 
 
 def shares_after_statements(article: str) -> dict[str, float]:

@@ -15,7 +15,7 @@ from debias_nb.runs.config import load_experiment
 REPORTS = Path(__file__).parents[2] / "reports"
 COUNTS = list(COUNT_COLUMNS.values()) # better, worse, within a point, cannot tell
 NUMBER = r"[+−]?\d+\.\d"
-STATED = re.compile(rf"({NUMBER}) points (above|below)[^\[]*\[({NUMBER}), ({NUMBER})\]")
+ESTIMATE = re.compile(rf"({NUMBER}) points (above|below)[^\[]*\[({NUMBER}), ({NUMBER})\]")
 ROW = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
 EFFECTS = { # -> the answer where yes is that something is better
     "helps": "Yes", "a gain below a point": "Yes", "costs": "No", "a loss below a point": "No", "within a point": "No",
@@ -40,7 +40,7 @@ def number(text: str) -> float:
 
 def stated_estimate(answer: str) -> tuple[float, ...] | None:
     "Return the estimate that a sentence gives, with its interval; None where it gives none."
-    match = STATED.search(answer)
+    match = ESTIMATE.search(answer)
     if not match:
         return None
     size, side, low, high = match.groups()
@@ -123,13 +123,13 @@ def without_place(page: str) -> list[str]:
               and any(method in table[0] for method in PLAIN)]
     lacking = []
     for row in rows:
-        first, _, other = row[""].partition(" − ")
+        first, _, base = row[""].partition(" − ")
         method = first.split(" at ")[0]
         stem = re.escape(method.removesuffix(")"))
         is_own = re.compile(rf"{stem}(?: at rate \S+)?\)?(?: \(.*\))?(-\w+)?").fullmatch # a share of masks, or noise
-        own = [(line[name], line[f"{plain}{match[1] or ''}"]) for table in tables for line in table for name in line
+        cells = [(line[name], line[f"{plain}{match[1] or ''}"]) for table in tables for line in table for name in line
                if (match := is_own(name)) for plain in PLAIN if f"{plain}{match[1] or ''}" in line]
-        means = [pair for pair in own if all(mean[0].isdigit() for mean in pair)] if other.startswith(PLAIN) else []
+        means = [pair for pair in cells if all(mean[0].isdigit() for mean in pair)] if base.startswith(PLAIN) else []
         if not means:
             continue
         pairs = [tuple(float(mean.partition(" ")[0]) for mean in pair) for pair in means] # `39.7 ± 0.1`
@@ -215,40 +215,40 @@ def answers_of_claims() -> dict[str, str]: # id -> answer on real data, in the w
 def test_answers_of_claims_are_those_of_their_comparisons():
     comparisons = pd.read_csv(REPORTS / "claims.csv").query("primary and profile == 'small'")
     estimates = pd.read_csv(REPORTS / "claims.estimates.csv").query("profile == 'small'")
-    words = {id: OF_CLAIMS[overall(own.answer).removesuffix(" in part")] for id, own in estimates.groupby("claim")}
+    words = {id: OF_CLAIMS[overall(rows.answer).removesuffix(" in part")] for id, rows in estimates.groupby("claim")}
     answers = answers_of_claims()
     assert len(answers) > 150 and set(words) <= set(comparisons.claim)
     assert ({id: plain_word(answer) for id, answer in answers.items()}
             == {id: words.get(id, OF_CLAIMS["not run"]) for id in answers})
 
 
-SAID = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: "
+VERDICT = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: "
                   r"within a point|, the reverse|: by more|: by less)?(?:, by less than a point)?)")
 RESTING = re.compile(r"((?:\[[^\]]+\]\([^)]*\)(?:, )?)+) \(\*\*([A-Z][^*]*)\*\*\)")
-OTHERS = [REPORTS / "FINDINGS.md", REPORTS / "REPORT.md", *PAGES]
+OTHER_PAGES = [REPORTS / "FINDINGS.md", REPORTS / "REPORT.md", *PAGES]
 
 
 def test_pages_give_a_claim_the_answer_that_claims_give_it():
     answers = {id: plain_word(answer) for id, answer in answers_of_claims().items()}
     words = {word.lower() for word in OF_CLAIMS.values()}
-    wrong, compared = [], 0
-    for path in OTHERS:
+    wrong, count = [], 0
+    for path in OTHER_PAGES:
         page = path.read_text("utf-8")
-        said = [(id, word) for id, word in SAID.findall(page) if word in words]
-        said += [(id, plain_word(word).lower()) for ids, word in RESTING.findall(page)
+        verdicts = [(id, word) for id, word in VERDICT.findall(page) if word in words]
+        verdicts += [(id, plain_word(word).lower()) for ids, word in RESTING.findall(page)
                  for id in re.findall(r"\[([^\]]+)\]", ids)]
-        compared += len(said)
-        wrong += [(path.name, id, word, answers[id]) for id, word in said if id in answers
+        count += len(verdicts)
+        wrong += [(path.name, id, word, answers[id]) for id, word in verdicts if id in answers
                   and word != answers[id].lower()]
-    assert compared > 60 and not wrong
+    assert count > 60 and not wrong
 
 
 def test_the_answer_on_published_fine_tunes_is_that_of_its_counts():
-    other = pd.read_csv(REPORTS / "finetunes.csv", index_col="name").loc["other"]
+    rest = pd.read_csv(REPORTS / "finetunes.csv", index_col="name").loc["other"]
     page = (REPORTS / "diagnosis/FINETUNES.md").read_text("utf-8")
-    is_both = min(other.loses_low, other.gains_low) > .2 # as the page states it
+    is_both = min(rest.loses_low, rest.gains_low) > .2 # as the page states it
     assert bool(re.search(r"^\*\*Answer\.\*\* It depends\b", page, re.M)) == is_both
-    assert f"{other.loses:.0%} [{other.loses_low:.0%}, {other.loses_high:.0%}]" in page.partition("\n- ")[0]
+    assert f"{rest.loses:.0%} [{rest.loses_low:.0%}, {rest.loses_high:.0%}]" in page.partition("\n- ")[0]
 
 
 def settings_of(
@@ -259,12 +259,12 @@ def settings_of(
     corpora = {column.corpus for one in experiment.tables if one.id == table for column in one.columns}
     runs = [run for run in experiment.runs() if run.method.name == method and run.encoder.kind == "alignment"
             and run.data.display in corpora]
-    own = [run.model_dump(mode="json", exclude={"seed", "experiment", "evaluate", "measure"}) for run in runs]
+    settings = [run.model_dump(mode="json", exclude={"seed", "experiment", "evaluate", "measure"}) for run in runs]
     names = {"method": ("name", "was"), "corpus": ("label",)}
-    for one in own:
-        one |= {part: {key: value for key, value in one[part].items() if key not in left_out}
+    for setting in settings:
+        setting |= {part: {key: value for key, value in setting[part].items() if key not in left_out}
                 for part, left_out in names.items()}
-    return own[0]
+    return settings[0]
 
 
 def test_new_seeds_are_of_the_row_above():
@@ -275,12 +275,12 @@ def test_new_seeds_are_of_the_row_above():
             == settings_of("scan/weights", "weights_again", "SCAN"))
 
 
-COUNTED = {"one": 1, "two": 2, "three": 3, "five": 5, "ten": 10}
+NUMBERS = {"one": 1, "two": 2, "three": 3, "five": 5, "ten": 10}
 
 
 @pytest.mark.parametrize("name", ["scan/table02", "scan/table05", "scan/table06"])
 def test_a_page_says_how_many_seeds_the_rows_of_the_papers_names_have(name):
-    said = re.search(r"\*\*Profile `small`:\*\*.*?(\w+) seeds", (REPORTS / f"{name}.md").read_text("utf-8"))[1]
+    word = re.search(r"\*\*Profile `small`:\*\*.*?(\w+) seeds", (REPORTS / f"{name}.md").read_text("utf-8"))[1]
     rows = pd.read_csv(REPORTS / f"{name}.differences.csv").query("profile == 'small'")
     rows = rows[rows.table.str.startswith("table")]
-    assert set(rows.n[rows.method.str.match(r"SCAN \(weights by SGD")]) == {COUNTED[said]}
+    assert set(rows.n[rows.method.str.match(r"SCAN \(weights by SGD")]) == {NUMBERS[word]}

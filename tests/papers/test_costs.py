@@ -4,6 +4,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+import made
 from debias_nb.files import project_root
 from debias_nb.commands.cli import app
 from debias_nb.papers.costs import Measurements, Reckoning, forecast, stages, two_digits
@@ -57,6 +58,18 @@ def test_a_dry_run_says_what_the_table_of_costs_says(experiment, monkeypatch):
     assert f"| {' | '.join(row)} |" in run.stdout
     page = (ROOT / "reports/COST.md").read_text("utf-8")
     assert re.search(rf"^\| {experiment.name} \| {len(runs)} \| {steps} \| {hours} \|", page, re.M)
+
+
+def test_a_dry_run_asks_for_no_run_that_is_there(tmp_path, monkeypatch):
+    "Runs that no configuration asks for have their records with this machine's own, whatever the profile."
+    monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
+    experiment = runner.load("itvreg/table03", "small", seeds=[0, 777])
+    further = [run for run in experiment.runs if run.id in experiment.further_ids]
+    before = runner.settled(experiment).keys()
+    assert further and before.isdisjoint(run.id for run in further)
+    for run in further[:2]: # such as a run that was made just now
+        runner.own_store().append(made.record_of(run, {test: {"auc05": .5} for test in run.evaluate}))
+    assert runner.settled(experiment).keys() == before | {run.id for run in further[:2]}
 
 
 def test_what_nobody_counted_is_named_and_left_out():

@@ -74,10 +74,10 @@ def test_all_printed_tables_have_a_place():
                                                ("scan/table03", "table3", {"TANDA-re": "TANDA"})])
 def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name, table, like):
     study = results.load(name, "small")
-    rows, without = side_by_side(study, table, like)
+    rows, gaps = side_by_side(study, table, like)
     printed = load_expected(study.experiment.paper).tables[table]
     table_means = means(study[table])
-    assert len(without) < len(printed.cells)
+    assert len(gaps) < len(printed.cells)
     for (test, side), cells in rows.iterrows():
         for method, text in cells[cells != "—"].items():
             if test.endswith(" steps"):
@@ -95,25 +95,25 @@ def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name
 
 
 def test_names_that_nothing_has_leave_nothing_beside(results):
-    rows, without = side_by_side(results.load("itvreg/table03", "planted"), "table3")
-    assert rows.empty and len(without) == 84, "synthetic data have other columns"
+    rows, gaps = side_by_side(results.load("itvreg/table03", "planted"), "table3")
+    assert rows.empty and len(gaps) == 84, "synthetic data have other columns"
 
 
 def test_printed_rows_that_one_name_of_ours_would_take_stay_apart(results):
-    rows, without = side_by_side(results.load("scan/table02", "small"), "table2", SCAN_ROWS)
+    rows, gaps = side_by_side(results.load("scan/table02", "small"), "table2", SCAN_ROWS)
     assert rows.loc[("MAP", "the paper"), "TANDA"] == "0.8890" and rows.loc[("P@1", "the paper"), "TANDA"] == "—"
-    reasons = lacking(without, load_expected("scan").without)
-    assert f"{sum(without.why == 'quoted from earlier work')} quoted from earlier work (HyperQA, " in reasons
+    reasons = lacking(gaps, load_expected("scan").without)
+    assert f"{sum(gaps.why == 'quoted from earlier work')} quoted from earlier work (HyperQA, " in reasons
     assert "TANDA-re" in reasons and reasons.endswith("6 blank in print")
 
 
 def test_columns_that_nothing_of_ours_is_like_stand_apart_where_that_is_asked(results):
     study = results.load("itvreg/table02", "small")
-    rows, without = side_by_side(study, "table8", all_columns=True)
-    assert rows.loc[("Electronics", "the paper"), "OutReg"] == "33.14 ± 0.07" and len(without) == 30
+    rows, gaps = side_by_side(study, "table8", all_columns=True)
+    assert rows.loc[("Electronics", "the paper"), "OutReg"] == "33.14 ± 0.07" and len(gaps) == 30
     assert set(study["table8"].test) < set(rows.index.get_level_values(0))
     assert side_by_side(study, "table8")[0].empty
-    assert UNEXPLAINED in lacking(without, {})
+    assert UNEXPLAINED in lacking(gaps, {})
 
 
 def test_what_a_page_takes_is_what_its_records_took(results):

@@ -16,9 +16,10 @@ from debias_nb.papers.pages.answers import answer, answer_word, distance_from, p
 from debias_nb.papers.pages.cells import Cell, status_of, table_cells, with_value
 from debias_nb.papers.notebooks import template_path, templates
 from debias_nb.papers.pages.execution import check_parameters
-from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
+from debias_nb.papers.pages.comparisons import LOSSES, losses_in
+from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, nearest, papers
 from debias_nb.papers.pages.pictures import Picture, svg
-from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed_verdict
+from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe, fact, printed_verdict
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
@@ -254,3 +255,25 @@ def test_pages_name_methods_as_readers_know_them():
     figure = Figure()
     figure.suptitle("OutReg 1, general mix")
     assert b"general texts" in svg(Picture(figure).figure)
+
+
+@pytest.mark.parametrize("relation, right, wrong", [
+    ("=", [(1., 1.), (1., 1.004)], [(1., -1.), (1., 1.006)]), ("~", [(-1., 1.)], [(1.1, 1.)]),
+    ("!=", [(-1.1, 1.)], [(1., 1.)]), (">=", [(1., 1.)], [(.9, 1.)]), ("<", [(.9, 1.)], [(1., 1.)]),
+])
+def test_what_a_printed_number_is_to_another(relation, right, wrong):
+    assert all(RELATIONS[relation](*pair) for pair in right) and not any(RELATIONS[relation](*pair) for pair in wrong)
+
+
+def test_the_nearest_strength_is_that_of_data_like_training():
+    values = {"weak": [.5, .5], "strong": [.7, .9], "other": [.69, .5], "not run": []}
+    runs = pd.DataFrame([{"method": method, "shift": shift, "value": value} for method, both in values.items()
+                         for shift, value in zip(("iid", "ood"), both)])
+    assert nearest(runs, ["weak", "strong"], "other") == "strong", "though weak is as near on other data"
+    assert nearest(runs, ["strong", "weak"], "weak") == "weak" and nearest(runs, ["weak", "strong"], "none") == "weak"
+
+
+def test_losses_are_named_once_in_their_order():
+    first, second, third = [*LOSSES][:3]
+    rows = pd.DataFrame({"losses": [{second}, {first, second}]})
+    assert losses_in(rows) == f"{LOSSES[first]}, {LOSSES[second]}" and third not in losses_in(rows)

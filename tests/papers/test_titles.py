@@ -102,6 +102,16 @@ def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words
         t.read_lf(lf(tmp_path, **{file: lines}))
 
 
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_without_a_file_of_exclusions_it_is_said_how_to_write_one(tmp_path, part):
+    path = lf(tmp_path) / f"filter_labels_{part}.txt"
+    path.unlink()
+    with pytest.raises(DataError, match=f"{path.name}: no such file; make it empty where no pairs are to be left out"):
+        t.read_lf(tmp_path)
+    path.touch()
+    assert t.read_lf(tmp_path).queries
+
+
 def test_files_that_are_not_packed_or_cut_short_are_damaged(tmp_path):
     lf(tmp_path)
     (tmp_path / "tst.json.gz").write_bytes(b'{"uid": "A"}\n')

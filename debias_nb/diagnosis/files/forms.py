@@ -290,8 +290,12 @@ def _holds_lists(cells: pd.Series, matches: pd.Series) -> bool:
 
 def _holds_texts(cells: Sequence) -> bool:
     "Tell whether most cells are texts that are no numbers, or lists."
-    texts = [cell for cell in cells if isinstance(cell, list) or _is_wording(cell)]
+    texts = [cell for cell in cells if _is_wording(cell) or isinstance(cell, list) and all(map(_is_passage, cell))]
     return len(texts) > len(cells) / 2
+
+
+def _is_passage(entry) -> bool: # of a list
+    return is_text(entry.get("text") if isinstance(entry, dict) else entry)
 
 
 def _is_wording(cell) -> bool:

@@ -289,6 +289,7 @@ def _rows(name: str, table: pd.DataFrame | dict, options: Options) -> Rows:
         table = rows
     if not {*options.columns} <= {*table} or not options.columns and not roles([*table]):
         table = spread(table)
+        name += table.attrs.get("spread", "") # whose names the file does not have
     columns = columns_of(name, table, options)
     options.check_form(name, columns)
     if columns.form != "pairs" or not options.columns and columns.names != ("left", "right", "label"):

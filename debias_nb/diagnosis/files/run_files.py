@@ -1,6 +1,7 @@
 "Runs of a search as one frame: lines of TREC, a table, predictions of mteb 2 or of sentence-transformers, or a dict."
 import csv
 import os
+import re
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -27,6 +28,15 @@ ONE_RUN = ("one run is expected, as lines of TREC, as a table of query_id, doc_i
            "score}}, or as query_id and results of sentence-transformers")
 
 
+HITS = ( # what an index of Lucene answers
+    "answers of Elasticsearch or OpenSearch, which do not name their queries. With the list queries of their ids, a "
+    "line each, this makes a run of them: import json, pandas; pandas.DataFrame([[query, hit['_id'], hit['_score']] "
+    "for query, line in zip(queries, open({})) for hit in json.loads(line)['hits']['hits']], "
+    "columns=['query_id', 'doc_id', 'score']).to_csv('run.csv', index=False)")
+BY_QUERY = re.compile(r"(map|gm_map|Rprec|bpref|recip_rank|num_\w+|P|recall|ndcg\w*|iprec\w*|map_cut|success|set_\w+|"
+                      r"runid|infAP|relstring)(_.*)?") # names of trec_eval
+
+
 def _read_trec(path: Path) -> pd.DataFrame:
     as_it_is = {"dtype": str, "quoting": csv.QUOTE_NONE, "keep_default_na": False, "skip_blank_lines": False}
     try:
@@ -36,6 +46,9 @@ def _read_trec(path: Path) -> pd.DataFrame:
     frame = in_order(frame.fillna(""))
     frame = frame[frame["query"] != ""]
     wrong = (frame.score == "") | (frame.more != "")
+    if len(frame) and (frame["rank"] == "").all() and frame["query"].str.fullmatch(BY_QUERY).all():
+        raise DataError(f"{path}: values of metrics, as trec_eval writes them, and no run: give the file that it has "
+                        "read")
     advice = ""
     if wrong.all() and frame.document.str.fullmatch(r"-?\d+").any():
         advice = (". Lines of query, text and rank, as ColBERT writes them, are read with a header: name the file .csv "
@@ -87,8 +100,8 @@ def _of_dict(name: str, content) -> pd.DataFrame:
 
 
 def _read_file(path: Path) -> pd.DataFrame:
+    check_regular(path, DataError)
     if not path.is_file():
-        check_regular(path, DataError)
         raise DataError(f"{path}: no such file")
     if ending(path) in (".csv", ".parquet"):
         return _read_columns(path)
@@ -97,6 +110,8 @@ def _read_file(path: Path) -> pd.DataFrame:
     values = json_values(path, read_text(path))
     if values.map(lambda value: isinstance(value, dict) and {"query_id", "results"} <= value.keys()).all():
         return _result_lists(str(path), values)
+    if len(values) and all(isinstance(value, dict) and isinstance(value.get("hits"), dict) for value in values):
+        raise DataError(f"{path}: {HITS.format(repr(str(path)))}")
     return _of_dict(str(path), values.iloc[0] if len(values) == 1 else None)
 
 

@@ -23,8 +23,11 @@ def publish(
     root = project_here()
     from ..notebooks import select
     from ...runs.config import configured, load_experiment
+    from ...runs.origin import NO_HISTORY, history
     from ...runs.publish import publish as published
     from ...runs.records import committed_store
+    if history(root) is None:
+        echo(NO_HISTORY, err=True)
     for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
         new, present = published(name, profile, root, replace)
         echo(f"{name}: {len(new)} records added, {len(present)} were there")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import LARGEST_SEED, ConfigError, RunnerError, check_known, check_whole, quoted
+from ...checks import ConfigError, RunnerError, check_known, check_seeds, quoted
 from ...commands.terminal import REPRODUCTION, Full, ProfileOption, Workers, echo, end, interruptible, project_here
 
 app = typer.Typer()
@@ -28,8 +28,7 @@ def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
     if not SEEDS.fullmatch(text):
         raise RunnerError(f"--seeds takes whole numbers with commas between them, such as 0,1,2; got {text!r}")
     seeds = [int(part) for part in text.split(",")]
-    for seed in seeds:
-        check_whole("--seeds", seed, 0, LARGEST_SEED, RunnerError)
+    check_seeds("--seeds", seeds, RunnerError)
     return seeds
 
 
@@ -71,7 +70,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
 
     Nothing is loaded but configurations and records."""
     from ...runs.records import committed_store
-    from ...runs.runner import newest_records, store_for
+    from ...runs.runner import settled
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
@@ -86,7 +85,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     rows = []
     unknown = {}
     for experiment in experiments:
-        records = {} if fresh else newest_records(experiment.runs, store_for(profile))
+        records = {} if fresh else settled(experiment)
         costs = forecast(experiment.asked, records, source)
         row = costs.row()
         for name in ("steps", "memory (GiB)", "hours"):
@@ -173,6 +172,7 @@ def run(
     values = check_parameters(template, parameters)
     is_own = runs_itself(template, values)
     narrowing = {key: values.get(key) for key in NARROWING}
+    runner.check_workers(values.get("workers"))
     experiment = runner.load(name, profile, full=values.get("full", not is_own), **narrowing)
     if dry_run:
         return _print_costs([experiment], profile, fresh)

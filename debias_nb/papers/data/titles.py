@@ -217,6 +217,9 @@ def read_lf(
     "Read the layout of the extreme classification repository. Raises `DataError` naming file and line."
     folder = Path(folder)
     trn, tst, lbl, filter_trn, filter_tst = [folder / file for file in LF_FILES]
+    for path in (filter_trn, filter_tst):
+        if not path.exists():
+            raise DataError(f"{path}: no such file; make it empty where no pairs are to be left out")
     labels = list(json_rows(lbl, _Entry, "uid"))
     train, exclusions = _lf_part(trn, filter_trn, len(labels))
     test, barred_test = _lf_part(tst, filter_tst, len(labels))
