@@ -371,7 +371,7 @@ def test_a_parameter_that_papermill_sets_and_no_cell_declares_is_refused(monkeyp
 
 def asks_first(sources):
     "Whether the cells below the parameters ask what papermill has set: a page by what it shows, others themselves."
-    return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\(|Ledger\()", source) for source in sources)
+    return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\()", source) for source in sources)
 
 
 WITH_PARAMETERS = [path for path in NOTEBOOKS

@@ -1,29 +1,48 @@
 "README.md and the page of the tool are short, and their commands are those that exist."
+import ast
 import json
 import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from debias_nb.diagnosis import recommendations
 from debias_nb.diagnosis.decision import RETRAIN
 from debias_nb.data.texts import HeldTexts
 from debias_nb.diagnosis.methods import HELD_GENERAL, read_methods
 from debias_nb.commands.cli import app
+from debias_nb.papers.pages.execution import parameter_types
 
 from test_links import texts
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
 TOOL = "\n\n".join(texts(ROOT / "nbs/diagnosis/check.ipynb"))
-SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", TEXT + TOOL, flags=re.S))
-COMMANDS = list(dict.fromkeys(line.partition("#")[0].strip() for line in SHELL.splitlines()))
+PAGES = TEXT + TOOL + "\n".join(
+    path.read_text("utf-8") for path in (ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))))
+HEADERS = "\n".join(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+                    for folder in ("tools", "bench") for path in sorted((ROOT / folder).glob("*.py")))
+PROGRAMS = r"(?:debias-nb|make|python (?:tools|bench)/\w+\.py|papermill) "
+
+
+def printed_commands() -> list[str]:
+    "The commands of fenced blocks, of code in a sentence, and of the headers of tools, each once."
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", PAGES, flags=re.S)).splitlines()
+    lines += re.findall(rf"`({PROGRAMS}[^`]+)`", PAGES)
+    lines += re.findall(r"^ *(python \S+(?: (?:--?\w|[A-Z]|[a-z]+\b(?!.*  )).*?)?)(?:  .*)?$", HEADERS, flags=re.M)
+    parts = [part.strip() for line in lines for part in line.partition("#")[0].split(" && ")]
+    return [*dict.fromkeys(part for part in parts if re.match(PROGRAMS, part))]
+
+
+COMMANDS = printed_commands()
 
 
 def understood(line: str, folder: Path):
@@ -32,6 +51,8 @@ def understood(line: str, folder: Path):
         (folder / name).touch()
     command = get_command(app)
     words = shlex.split(line)[1:]
+    if len(words) == 1: # a command that is named, not typed
+        return command.commands[words[0]]
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     return command.make_context(line, words)
@@ -41,6 +62,46 @@ def understood(line: str, folder: Path):
 def test_commands_and_their_options_exist(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     understood(line, tmp_path)
+
+
+DRY = re.compile(r"debias-nb (run|batch) [a-z]+(/\w+)?( |$)(?!.*--only)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [line for line in COMMANDS if DRY.match(line)])
+def test_commands_that_make_runs_say_what_these_cost(line, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    run = CliRunner().invoke(app, [*shlex.split(line)[1:], *["--dry-run"] * ("--dry-run" not in line)])
+    assert run.exit_code == 0 and "runs to make" in run.stdout, run.output
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
+def test_targets_are_made(line):
+    made = subprocess.run([*shlex.split(line), "--dry-run"], cwd=ROOT, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("python ") and " --" in line])
+def test_tools_have_the_options_that_they_print(line):
+    _, tool, *words = line.split()
+    told = subprocess.run([sys.executable, tool, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    options = re.findall(r"--[a-z][a-z-]*", " ".join(words))
+    assert all(option in told.stdout for option in options), told.stdout
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("papermill ")])
+def test_parameters_of_a_printed_papermill_exist(line):
+    words = shlex.split(line)
+    notebook = ROOT / next(word for word in words if word.endswith(".ipynb"))
+    names = [words[place + 1] for place, word in enumerate(words) if word == "-p"]
+    assert names and {*names} <= parameter_types(notebook).keys()
+
+
+def test_commands_of_all_kinds_are_found():
+    kinds = {re.match(PROGRAMS, line)[0].split()[0] for line in COMMANDS}
+    assert kinds == {"debias-nb", "make", "python", "papermill"} and any(DRY.match(line) for line in COMMANDS)
 
 
 def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):

@@ -94,7 +94,7 @@ def heading(name: str) -> str | None: # of an experiment, as `itvreg/table03`
 
 
 def table_title(table: str) -> str: # `table3`
-    "`Table 3`, and for a table of ours its name in words."
+    "Return `Table 3`, and for a table of ours its name in words."
     name = table.replace("table", "Table ").replace("figure", "Figure ")
     return name.replace("_once", ", one split").replace("_", " ")
 

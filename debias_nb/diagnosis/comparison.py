@@ -334,12 +334,12 @@ class Comparison:
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
         means = self._means(self.validation or self.tests)
         is_general = (self.facts.get("texts") or {}).get("path") == GENERAL_TEXTS
-        advised = GENERAL.method if is_general and self.prior.advised else None
-        answer = recommend(results, means, picked_on, self.margin / 100, secondary, self.titles, advised, self.short)
+        general_method = GENERAL.method if is_general and self.prior.advised else None
+        answer = recommend(results, means, picked_on, self.margin / 100, secondary, self.titles, general_method, self.short)
         if answer.call != "cannot tell":
             return answer
         advice = ""
-        if answer.method == advised:
+        if answer.method == general_method:
             advice = f" So until more is measured, take {self.titles[answer.method]}."
         elif self.prior.is_found and not self.prior.advised:
             advice = " So they advise none of the three."
@@ -380,8 +380,8 @@ class Comparison:
         low, high = range_at(level, rows["mean"], rows.low, rows.high, (new.high - new.low).max() / 2 / 1.96)
         spans = {name: f"{points(low[method] / 100)} to {points(high[method] / 100)}"
                  for name, method in RECORDED.items()}
-        advised = GENERAL if low[GENERAL.method] > low["plain"] else None
-        return Prior(RECORDS.format(**names, **spans, title=GENERAL.title), advised, is_found=True)
+        general_advice = GENERAL if low[GENERAL.method] > low["plain"] else None
+        return Prior(RECORDS.format(**names, **spans, title=GENERAL.title), general_advice, is_found=True)
 
     def snippet(self) -> str:
         "Write a program that trains with the method that the recommendation names."

@@ -22,7 +22,8 @@ from ..runs.settings import HingeTraining, MethodConfig, PairMethod
 from .settings.answers import first_stage
 
 
-TEXTS = { # regularizer or augmentation -> texts a row: trained; through the frozen encoder in each epoch, and once
+# regularizer or augmentation -> texts a row: trained; through the frozen encoder in each epoch, and once
+TEXTS_A_ROW = {
     "none": (0, 0, 0), "l2sp": (0, 0, 0), "outreg": (0, 0, 1), "maskreg": (1, 0, 0), "simcse": (1, 0, 0),
     "itvreg": (1, 1, 1), "itvaug": (1, 1, 2), "worddropout": (0, 0, 0),
 }
@@ -37,7 +38,7 @@ def texts_a_row(run: RunConfig) -> tuple[float, int, int]: # trained; frozen in 
     if not isinstance(method, PairMethod):
         return 1, 0, 0
     kind = method.augmentation if method.regularizer == "none" else method.regularizer
-    texts, by_epoch, once = TEXTS[kind]
+    texts, by_epoch, once = TEXTS_A_ROW[kind]
     return 2 + method.rows * texts, by_epoch, once
 
 
@@ -153,7 +154,7 @@ class Reckoning:
         return data + 4 * sum(parameters) + 12 * max(parameters, default=0) + RECORD_BYTES * len(runs)
 
 
-class Kind(NamedTuple):
+class CostKind(NamedTuple):
     "What decides how long a step of a run takes, or its test where nothing is trained; None: anything."
     encoder: str
     corpus: str | None
@@ -161,10 +162,10 @@ class Kind(NamedTuple):
     batch_size: int | None
 
 
-def _kinds(run: RunConfig) -> list[Kind]:
+def _kinds(run: RunConfig) -> list[CostKind]:
     "List the kinds of a run, the strictest first: the same on another corpus, then another method on the same."
     method = run.method.model_copy(update={"name": "", "setting": None, "was": None})
-    exact = Kind(run.encoder.name, run.data and run.data.name, method, run.training and run.training.batch_size)
+    exact = CostKind(run.encoder.name, run.data and run.data.name, method, run.training and run.training.batch_size)
     return [exact, exact._replace(corpus=None), exact._replace(method=None)]
 
 
@@ -209,7 +210,7 @@ class Measurements:
         return total
 
     @cached_property
-    def _like(self) -> dict[Kind, list[tuple[float, int]]]: # seconds of one step, bytes
+    def _like(self) -> dict[CostKind, list[tuple[float, int]]]: # seconds of one step, bytes
         like = defaultdict(list)
         for run, record in self.runs:
             try:

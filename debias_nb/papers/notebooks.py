@@ -27,7 +27,7 @@ def suggest(name: str, names: list[str]) -> str:
     return f"; did you mean {' or '.join(matches)}?"
 
 
-def select(
+def select_notebooks(
     names: list[str] | None, # tables, or papers for all of theirs; None: all
     all_names: list[str],
 ) -> list[str]:

@@ -33,7 +33,7 @@ def why_not_compared(record: dict, reference: dict) -> str | None: # two records
     return None
 
 
-def _numbers(records: Records) -> pd.Series: # by run, test and metric
+def _metric_numbers(records: Records) -> pd.Series: # by run, test and metric
     values = {
         (run, test, metric): value for run, record in records.items()
         for test, metrics in record["metrics"].items() for metric, value in metrics.items()}
@@ -47,14 +47,14 @@ def _tolerance(record: dict) -> float: # of a fraction
     return max(HINGE, tolerance) if config.training and config.training.loss == "hinge" else tolerance
 
 
-def deviations(
+def metric_deviations(
     fresh: Records, # id -> record
     reference: Records,
 ) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
     "List every metric of the runs that both have, and whether it is further off than allowed, as a missing one is."
     shared = {run: record for run, record in reference.items() if run in fresh}
-    table = _numbers(shared).to_frame("reference")
-    table["here"] = _numbers(fresh)
+    table = _metric_numbers(shared).to_frame("reference")
+    table["here"] = _metric_numbers(fresh)
     table = table.reset_index()
     is_count = table.metric.isin(COUNTS) | (table.test == "counts") # numbers that have to be the same
     gap = (table.here - table.reference).abs().fillna(math.inf) # without end where one lacks, not at all where both do
@@ -88,7 +88,7 @@ def agreement(
     lines = [f"{len(runs)} of {len(reference)} committed planted runs were made here too, and are compared."]
     lines += [f"{count} runs are not compared: {reason}."
               for reason, count in Counter(filter(None, reasons.values())).items()]
-    table = deviations(records, {run: reference[run] for run in runs})
+    table = metric_deviations(records, {run: reference[run] for run in runs})
     wrong = table[table.apart]
     lines.append(f"{len(table) - len(wrong)} of their {len(table)} metrics agree, {(table.gap == 0).sum()} are "
                  "identical.")

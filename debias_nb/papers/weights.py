@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .reproduce import deviations
+from .reproduce import metric_deviations
 from ..checks import RunnerError, closest, quoted
 from ..data.registry import DataError
 from ..data.tables import read_table
@@ -21,33 +21,33 @@ from ..runs.config import Profile, RunConfig
 from ..runs.origin import git_state, processor
 from ..runs.runner import absent, load, quiet_libraries, store_for, task_of
 
-COLUMNS = ["table", "profile", "run", "sha256", "cpu", "torch", "commit"]
+WEIGHT_COLUMNS = ["table", "profile", "run", "sha256", "cpu", "torch", "commit"]
 
 
 def _list_file() -> Path:
     return store_for("small").folder / "weights.csv"
 
 
-def listed_rows() -> pd.DataFrame: # `COLUMNS`, a row a run
+def listed_rows() -> pd.DataFrame: # `WEIGHT_COLUMNS`, a row a run
     "Return the rows of `weights.csv`. Raise `RunnerError` naming file and row of what is damaged."
     path = _list_file()
     if not path.is_file():
-        return pd.DataFrame(columns=COLUMNS)
+        return pd.DataFrame(columns=WEIGHT_COLUMNS)
     try:
         rows = read_table(path)
     except DataError as e:
         raise RunnerError(str(e)) from None
-    if [*rows] != COLUMNS:
-        raise RunnerError(f"{path}: the columns {', '.join(COLUMNS)} are expected")
+    if [*rows] != WEIGHT_COLUMNS:
+        raise RunnerError(f"{path}: the columns {', '.join(WEIGHT_COLUMNS)} are expected")
     for line in rows.index[~rows.sha256.str.fullmatch("[0-9a-f]{64}") | (rows == "").any(axis=1)]:
         raise RunnerError(f"{path}:{line}: a sha256 and seven cells are expected, none of them empty")
     return rows.reset_index(drop=True)
 
 
-def listed(
+def listed_weights(
     name: str, # `paper/experiment`
     profile: Profile,
-) -> pd.DataFrame: # `COLUMNS`, a row a run
+) -> pd.DataFrame: # `WEIGHT_COLUMNS`, a row a run
     "Return the rows of `weights.csv` on an experiment."
     rows = listed_rows()
     return rows[(rows.table == name) & (rows.profile == profile)]
@@ -60,7 +60,7 @@ def runs_of(name: str, profile: Profile, only: str | None = None) -> list[RunCon
         return [runs[only]]
     if only is not None:
         raise RunnerError(f"{name} at {profile} has no run {quoted(only)} that trains{closest(only, runs)}")
-    ids = [run_id for run_id in listed(name, profile).run if run_id in runs]
+    ids = [run_id for run_id in listed_weights(name, profile).run if run_id in runs]
     if not ids:
         known = listed_rows()[["table", "profile"]].drop_duplicates()
         tables = "; ".join(f"{row.table} --profile {row.profile}" for row in known.itertuples())
@@ -99,26 +99,26 @@ def record_of(run: RunConfig) -> dict | None:
 
 
 @dataclass
-class Weights:
+class PublishedWeights:
     "Weights of a run in a folder, and how the folder's metrics differ from the record's."
     run: RunConfig
     folder: Path
     sha256: str
-    differences: pd.DataFrame | None # as of `deviations`; None: the run has no record
+    differences: pd.DataFrame | None # as of `metric_deviations`; None: the run has no record
 
 
-def check(run: RunConfig, folder: Path) -> Weights:
+def check_weights(run: RunConfig, folder: Path) -> PublishedWeights:
     "Load the weights of a run, and test them as the run was tested. Raise `EncoderError`."
     paths = sorted(folder.rglob(WEIGHTS_FILE), key=lambda path: len(path.parts))
     task = task_of(run)
     with single_thread():
         results = task.test(task.load_saved(run, folder), run)
     record = record_of(run)
-    differences = deviations({run.id: {"metrics": results.metrics}}, {run.id: record}) if record else None
-    return Weights(run, folder, sha256_file(paths[0]), differences)
+    differences = metric_deviations({run.id: {"metrics": results.metrics}}, {run.id: record}) if record else None
+    return PublishedWeights(run, folder, sha256_file(paths[0]), differences)
 
 
-def publish(name: str, profile: Profile, weights: Weights, root: Path) -> None:
+def publish_weights(name: str, profile: Profile, weights: PublishedWeights, root: Path) -> None:
     """Write a run's hash into `weights.csv`.
 
     Raise `RunnerError` for other metrics than recorded, and for code in no commit."""

@@ -138,7 +138,7 @@ DAMAGED_CLAIMS = {
     "an unknown relation": (replacement(">=", "=>"), "A1: no relation '=>'"),
     "an unknown key": (replacement("method:", "metod:"), "printed.0.metod: unknown key; did you mean 'method'?"),
     "another id": (replacement("A1", "1A"), "claims.0.id"),
-    "a claim that nothing repeats": (lambda text: text + "    repeated: Q-A1\n", "that repeats A1 called 'Q-A1'"),
+    "a claim that nothing repeats": (lambda text: text + "    repetition: Q-A1\n", "that repeats A1 called 'Q-A1'"),
 }
 
 

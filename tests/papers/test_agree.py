@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.papers.reproduce import agreement, deviations, why_not_compared
+from debias_nb.papers.reproduce import agreement, metric_deviations, why_not_compared
 from made import experiment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ def test_other_instructions_say_the_same(outputs, name):
     reason = why_not_compared(mine, theirs)
     if reason:
         pytest.skip(reason)
-    differences = deviations({name: mine}, {name: theirs})
+    differences = metric_deviations({name: mine}, {name: theirs})
     assert len(differences) >= 2
     assert not differences.apart.any(), differences[differences.apart].to_string()
     *_, line = agreement({name: mine}, {name: theirs})[0]
@@ -105,5 +105,5 @@ def test_what_looks_for_the_hardest_items_may_be_a_point_apart(loss, is_apart):
     def record(value):
         return {"run": run, "metrics": {"iid": {"p1": value}}}
 
-    assert deviations({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
-    assert deviations({"a": record(.5)}, {"a": record(.511)}).apart.item()
+    assert metric_deviations({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
+    assert metric_deviations({"a": record(.5)}, {"a": record(.511)}).apart.item()

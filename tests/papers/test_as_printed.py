@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import project_root
-from debias_nb.papers.pages.as_printed import READERS, PrintedSetting, compare, comparisons_of, constant, deviations
+from debias_nb.papers.pages.as_printed import READERS, PrintedSetting, compare_setting, constant, deviations
+from debias_nb.papers.pages.as_printed import setting_comparisons
 from debias_nb.papers.pages.as_printed import faults, in_short, key_deviations, printed_settings
 from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.papers.pages.report import page_of, page_path
@@ -27,7 +28,7 @@ def paper(request):
 
 @pytest.fixture(scope="module")
 def entries(paper):
-    return comparisons_of(paper)
+    return setting_comparisons(paper)
 
 
 def test_a_setting_that_differs_has_a_reason_and_a_reason_has_a_difference(entries):
@@ -100,13 +101,13 @@ def test_a_made_up_difference_is_found(copy, profile, fault):
                 and "table06" in entry.experiments)
     variant = setting.model_copy(update={"experiments": ("table06",), "why": {}})
     experiments = [load_experiment("itvreg/table06", profile)]
-    assert faults([compare(variant, experiments)]) == [fault]
+    assert faults([compare_setting(variant, experiments)]) == [fault]
 
 
 def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
     replace_text(copy / "experiments/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
     place = "learning rates that are tried of table02"
-    assert faults(comparisons_of("arr", ["table02"])) == [f"{place}: differs at paper without a reason"]
+    assert faults(setting_comparisons("arr", ["table02"])) == [f"{place}: differs at paper without a reason"]
 
 
 def test_a_word_of_ours_alone_is_no_proof(entries):
@@ -132,7 +133,7 @@ def test_a_reason_that_explains_nothing_is_found(entries):
 def test_a_made_up_place_is_refused(copy, old, new, message):
     replace_text(copy / "experiments/as_printed.yaml", old, new)
     with pytest.raises(ConfigError, match=message):
-        comparisons_of("itvreg")
+        setting_comparisons("itvreg")
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -163,7 +164,7 @@ def test_every_page_of_a_table_tells_which_settings_differ(path):
     page = (ROOT / "reports" / page_path(name)).read_text("utf-8")
     profile = re.search(r"differs? at `(\w+)`", page)[1]
     assert key_deviations(name, profile).partition(" ([all")[0] in page
-    comparisons = comparisons_of(path.parent.name,
+    comparisons = setting_comparisons(path.parent.name,
                                  [entry.experiment for entry in all_experiments(path.parent.name)
                                   if page_of(entry) == name])
     mattering = {entry.setting.name for entry in comparisons if entry.setting.matters and profile in entry.differing}
@@ -183,7 +184,7 @@ def test_a_setting_is_listed_where_it_differs_and_matters(copy):
 
 def test_the_article_names_what_differs_on_public_data(paper):
     sentence = in_short(paper)
-    printed = [entry for entry in comparisons_of(paper) if entry.is_printed]
+    printed = [entry for entry in setting_comparisons(paper) if entry.is_printed]
     at_small = [entry for entry in printed if "small" in entry.differing]
     important = {entry.setting.name for entry in printed if "paper" in entry.differing or entry in at_small
                  and entry.setting.matters}

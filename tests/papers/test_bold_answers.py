@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, OF_CLAIMS
-from debias_nb.papers.pages.comparisons import overall
+from debias_nb.papers.pages.comparisons import combined_word
 from debias_nb.runs.config import load_experiment
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -215,7 +215,8 @@ def answers_of_claims() -> dict[str, str]: # id -> answer on real data, in the w
 def test_answers_of_claims_are_those_of_their_comparisons():
     comparisons = pd.read_csv(REPORTS / "claims.csv").query("primary and profile == 'small'")
     estimates = pd.read_csv(REPORTS / "claims.estimates.csv").query("profile == 'small'")
-    words = {id: OF_CLAIMS[overall(rows.answer).removesuffix(" in part")] for id, rows in estimates.groupby("claim")}
+    rows_of_claims = estimates.groupby("claim").answer
+    words = {id: OF_CLAIMS[combined_word(answer).removesuffix(" in part")] for id, answer in rows_of_claims}
     answers = answers_of_claims()
     assert len(answers) > 150 and set(words) <= set(comparisons.claim)
     assert ({id: plain_word(answer) for id, answer in answers.items()}

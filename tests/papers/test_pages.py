@@ -16,10 +16,10 @@ from debias_nb.papers.pages.answers import answer, answer_word, distance_from, p
 from debias_nb.papers.pages.cells import Cell, status_of, table_cells, with_value
 from debias_nb.papers.notebooks import template_path, templates
 from debias_nb.papers.pages.execution import check_parameters
-from debias_nb.papers.pages.comparisons import LOSSES, losses_in
-from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, nearest, papers
+from debias_nb.papers.pages.comparisons import LOSS_TITLES, losses_in
+from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, nearest_method, papers
 from debias_nb.papers.pages.pictures import Picture, svg
-from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe, fact, printed_verdict
+from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_checks, fact, printed_verdict
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
@@ -210,7 +210,7 @@ def test_printed_numbers_to_calculate_with():
     columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
     facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
     assert printed_verdict(facts) == "holds in 1 of 2"
-    assert describe(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
+    assert describe_checks(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
     with pytest.raises(ValueError, match="no relation '=='"):
         fact("x", 1., "==")
 
@@ -269,11 +269,12 @@ def test_the_nearest_strength_is_that_of_data_like_training():
     values = {"weak": [.5, .5], "strong": [.7, .9], "other": [.69, .5], "not run": []}
     runs = pd.DataFrame([{"method": method, "shift": shift, "value": value} for method, both in values.items()
                          for shift, value in zip(("iid", "ood"), both)])
-    assert nearest(runs, ["weak", "strong"], "other") == "strong", "though weak is as near on other data"
-    assert nearest(runs, ["strong", "weak"], "weak") == "weak" and nearest(runs, ["weak", "strong"], "none") == "weak"
+    assert nearest_method(runs, ["weak", "strong"], "other") == "strong", "though weak is as near on other data"
+    assert nearest_method(runs, ["strong", "weak"], "weak") == "weak"
+    assert nearest_method(runs, ["weak", "strong"], "none") == "weak"
 
 
 def test_losses_are_named_once_in_their_order():
-    first, second, third = [*LOSSES][:3]
+    first, second, third = [*LOSS_TITLES][:3]
     rows = pd.DataFrame({"losses": [{second}, {first, second}]})
-    assert losses_in(rows) == f"{LOSSES[first]}, {LOSSES[second]}" and third not in losses_in(rows)
+    assert losses_in(rows) == f"{LOSS_TITLES[first]}, {LOSS_TITLES[second]}" and third not in losses_in(rows)

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.measures.prediction import covariance_of, log_odds, points_at, predict, range_at
-from debias_nb.papers.pages.frame import COLUMNS, Results, only
+from debias_nb.papers.pages.frame import RUN_COLUMNS, Results, only
 from debias_nb.papers.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
 from debias_nb.runs.pairing import Made
 
@@ -27,7 +27,7 @@ def runs(scatter, shares, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), eff
                   "table": "made"}
         run = {"key": (None, seed), "value": base[test] + change, "resampled": base[test] + change + sample,
                "made": Made("made here", "one"), "clean": True}
-        rows.append(dict.fromkeys(COLUMNS) | place | run
+        rows.append(dict.fromkeys(RUN_COLUMNS) | place | run
                     | {"overlap": 0., "complete": True, "further": False, "against": "Base"})
 
     for corpus in TRAINING:
@@ -41,7 +41,7 @@ def runs(scatter, shares, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), eff
                 for seed in range(seeds):
                     add(method, corpus, test, seed, mean + .1 * rng.standard_normal(),
                         sample + .2 * noise * rng.standard_normal(draws))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=RUN_COLUMNS)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from debias_nb.files import project_root
-from debias_nb.papers.pages.as_printed import comparisons_of
+from debias_nb.papers.pages.as_printed import setting_comparisons
 from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.form import UNEXPLAINED
 from debias_nb.papers.pages.frame import papers
@@ -18,7 +18,7 @@ NUMBER = re.compile(r"[−-]?\d[\d,]*(\.\d+)?( ± [\d.]+)?")
 
 def strangers(paper, page): # page: Markdown
     "List what stands under the paper's name and is in no cell of its table, or in no printed setting."
-    settings = {item.of_paper for item in comparisons_of(paper)}
+    settings = {item.of_paper for item in setting_comparisons(paper)}
     cells_found = []
     for section in re.split(r"^## ", page, flags=re.M):
         title = re.match(r"Table (\d+)\b", section)

@@ -12,8 +12,8 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.pages.cells import Cell
-from debias_nb.papers.pages.comparisons import LESS, SLIGHTLY, Evidence, above, add_claim_verdicts, as_claimed, at_gain
-from debias_nb.papers.pages.comparisons import overall, questions, registered
+from debias_nb.papers.pages.comparisons import LESS, SLIGHTLY, ClaimEvidence, above, add_claim_verdicts, as_claimed
+from debias_nb.papers.pages.comparisons import at_gain, combined_word, questions, registered
 from debias_nb.files import project_root
 from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.statements import Comparisons, StatedClaim
@@ -56,7 +56,7 @@ def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.
             for seed, id in enumerate(ids):
                 records[id] = record(id, level + rng.normal(0, spread), seed, **options)
             cells.append(cell_of(method, column, level, ids, profile, role="weak"))
-    return Evidence(cells, records)
+    return ClaimEvidence(cells, records)
 
 
 def words(evidence, *lines):
@@ -120,22 +120,23 @@ def test_pairs_that_are_refused(change, reason):
     "One method's runs are of another make."
     ours = evidence({"a": .6})
     theirs = evidence({"b": .5}, **change)
-    joint = Evidence(ours.cells("table3") + theirs.cells("table3"), ours.records_by_id | theirs.records_by_id)
+    joint = ClaimEvidence(ours.cells("table3") + theirs.cells("table3"), ours.records_by_id | theirs.records_by_id)
     comparisons = add_claim_verdicts(joint.compare(above("table3", "a", "b")))
     assert set(comparisons.verdict) == {"not compared"}
     assert comparisons.why.str.contains(reason).all()
     assert comparisons.difference.isna().all()
-    assert overall(["not compared", "not run"]) == "not run"
+    assert combined_word(["not compared", "not run"]) == "not run"
 
 
 def test_a_claim_holds_where_all_that_it_asks_does():
-    assert overall(["holds", "holds", "within the margin"]) == "depends"
-    assert overall(["holds", "holds", "cannot tell"]) == "cannot tell"
-    assert overall([*4 * ["holds"], "within the margin"]) == "depends"
-    assert overall(["holds", f"holds{SLIGHTLY}"]) == "holds"
-    assert overall([f"holds{SLIGHTLY}"] * 2) == f"holds{SLIGHTLY}"
-    assert overall(["the reverse holds", "cannot tell"]) == "the reverse holds in part", "whatever the other one is"
-    assert overall(["holds", "not run"]) == "holds in part" and overall(["cannot tell", "not run"]) == "cannot tell"
+    assert combined_word(["holds", "holds", "within the margin"]) == "depends"
+    assert combined_word(["holds", "holds", "cannot tell"]) == "cannot tell"
+    assert combined_word([*4 * ["holds"], "within the margin"]) == "depends"
+    assert combined_word(["holds", f"holds{SLIGHTLY}"]) == "holds"
+    assert combined_word([f"holds{SLIGHTLY}"] * 2) == f"holds{SLIGHTLY}"
+    assert combined_word(["the reverse holds", "cannot tell"]) == "the reverse holds in part"
+    assert combined_word(["holds", "not run"]) == "holds in part"
+    assert combined_word(["cannot tell", "not run"]) == "cannot tell"
 
 
 def test_the_registered_rule_takes_every_comparison_that_can_tell():
@@ -161,10 +162,10 @@ def test_a_size_that_a_claim_states_may_be_refuted_alone():
     "The interval reaches beyond a point on both sides, and leaves out what is printed."
     e = evidence({"a": .5, "b": .5}, seeds=6, spread=.04)
     rows = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b"))))
-    stated, = questions(rows, {"a − b": [9.]}, states_size=True)
-    unstated, = questions(rows, {"a − b": [9.]})
-    assert stated.mean.low < -1 and stated.mean.high > 1
-    assert (stated.word, unstated.word) == (LESS, "cannot tell")
+    stated_answer, = questions(rows, {"a − b": [9.]}, states_size=True)
+    plain_answer, = questions(rows, {"a − b": [9.]})
+    assert stated_answer.mean.low < -1 and stated_answer.mean.high > 1
+    assert (stated_answer.word, plain_answer.word) == (LESS, "cannot tell")
 
 
 def test_a_cell_that_is_not_complete_says_why():
@@ -191,7 +192,7 @@ def curves(gains, losses, seeds=5, spread=.0005):
                 for seed, id in enumerate(ids):
                     records[id] = record(id, .5 + points_above / 100 + rng.normal(0, spread), seed)
                 cells.append(cell_of(name, column, .5, ids, family=method, strength=strength))
-    return Evidence(cells, records)
+    return ClaimEvidence(cells, records)
 
 
 def test_at_equal_gain_curves_are_compared_where_both_have_it():
@@ -217,7 +218,7 @@ def test_a_gain_of_no_column_or_above_no_base_is_refused():
     e = curves(gains={"a": (5, 10), "b": (10, 20)}, losses={"a": (-1, -2), "b": (-5, -20)})
     with pytest.raises(ValueError, match="no column in table3 called 'owm'; did you mean 'own'"):
         e.compare(above("table3", "a", "b", column="far", gain="owm"))
-    no_base = Evidence([cell for cell in e.cells("table3") if cell.method != "Base"], e.records_by_id)
+    no_base = ClaimEvidence([cell for cell in e.cells("table3") if cell.method != "Base"], e.records_by_id)
     with pytest.raises(ValueError, match="no method in table3 called 'Base'"):
         no_base.compare(above("table3", "a", "b", column="far", gain="own"))
 
@@ -229,7 +230,7 @@ def test_equal_methods_are_seldom_told_apart():
     for _ in range(100):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
         comparisons = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b", "c"))))
-        wrong += overall(comparisons.verdict) not in ("within the margin", "cannot tell")
+        wrong += combined_word(comparisons.verdict) not in ("within the margin", "cannot tell")
     assert wrong <= 5
 
 
@@ -319,7 +320,7 @@ def test_it_does_not_depend_where_all_lies_within_a_point(distance, words, answe
         part = evidence({"ITVReg": level, "Finetuned": .5}, columns=(column,), seeds=10, spread=.0005)
         cells += part.cells("table3")
         records |= part.records_by_id
-    comparisons = as_claimed(add_claim_verdicts(Evidence(cells,
+    comparisons = as_claimed(add_claim_verdicts(ClaimEvidence(cells,
                                                          records).compare(above("table3", "ITVReg", "Finetuned"))))
     assert (comparisons.p < .05).all() and sorted(comparisons.verdict) == words
     assert Claim("A1", "", [], comparisons).answer("small") == answer
@@ -358,7 +359,7 @@ def test_another_metric_has_another_name():
     assert [question.name for question in questions(comparisons)] == ["a − b", "ap: a − b"]
 
 
-def asked(evidence, **settings):
+def pairs_in(evidence, **settings):
     "The pairs of methods that an entry of a file of claims compares."
     entry = Comparisons(table="table3", **settings)
     return [tuple(side.names[0] for side in line.sides) for line in entry.lines(evidence)]
@@ -366,17 +367,17 @@ def asked(evidence, **settings):
 
 def test_a_file_names_methods_by_place_by_strength_or_by_rank():
     e = evidence({"a": .9, "b": .52, "c": .5})
-    assert asked(e, methods=("{one}", "b"), each={"one": ("a", "c")}) == [("a", "b"), ("c", "b")]
+    assert pairs_in(e, methods=("{one}", "b"), cases={"one": ("a", "c")}) == [("a", "b"), ("c", "b")]
     with pytest.raises(ValueError, match="shorter"):
-        asked(e, methods=("{one}", "{two}"), each={"one": ("a", "c"), "two": ("b",)})
-    near = {"nearest": ("a", "b"), "to": "c"}
-    assert asked(e, methods=(near, "c"), encoder="encoder") == [("a", "c")], "the first, if nothing is in distribution"
+        pairs_in(e, methods=("{one}", "{two}"), cases={"one": ("a", "c"), "two": ("b",)})
+    strength = {"nearest": ("a", "b"), "to": "c"}
+    assert pairs_in(e, methods=(strength, "c"), encoder="encoder") == [("a", "c")], "the first"
     for cell in e.cells("table3"):
         cell.shift = "iid"
-    assert asked(e, methods=(near, "c"), encoder="encoder") == [("b", "c")]
-    ranked = {"ranked": ("c", "b", "a"), "table": "table3", "column": "near"}
-    assert asked(e, methods=ranked, profiles=("small",)) == [("a", "b"), ("b", "c")]
-    assert asked(e, methods=ranked, profiles=("planted",)) == [("c", "b"), ("b", "a")], "as they stand, without runs"
+    assert pairs_in(e, methods=(strength, "c"), encoder="encoder") == [("b", "c")]
+    ranking = {"ranking": ("c", "b", "a"), "table": "table3", "column": "near"}
+    assert pairs_in(e, methods=ranking, profiles=("small",)) == [("a", "b"), ("b", "c")]
+    assert pairs_in(e, methods=ranking, profiles=("planted",)) == [("c", "b"), ("b", "a")], "without runs"
     line, = Comparisons(table="table3", methods=("a", "b"), values="table3", analogue="{far}").lines(e)
     assert line.analogue.startswith("0.5")
 

@@ -32,7 +32,7 @@ def folders(tmp_path_factory):
 
 @pytest.mark.parametrize("task", TABLES)
 def test_a_folder_gives_the_metrics_of_the_record(folders, task):
-    result = weights.check(*folders[task])
+    result = weights.check_weights(*folders[task])
     assert len(result.differences) > 5 and not result.differences["apart"].any()
     assert re.fullmatch("[0-9a-f]{64}", result.sha256)
 
@@ -40,7 +40,7 @@ def test_a_folder_gives_the_metrics_of_the_record(folders, task):
 @pytest.mark.parametrize("task", ["pairs", "authors"])
 def test_weights_made_twice_are_the_same(folders, task, tmp_path):
     run, folder = folders[task]
-    assert weights.check(run, weights.save(run, tmp_path)).sha256 == weights.check(run, folder).sha256
+    assert weights.check_weights(run, weights.save(run, tmp_path)).sha256 == weights.check_weights(run, folder).sha256
 
 
 @pytest.mark.parametrize("task", ["pairs", "authors"])
@@ -55,10 +55,10 @@ def test_a_folder_with_other_weights_is_told_apart(folders, tmp_path):
     damaged = shutil.copytree(folder, tmp_path / run.id)
     state = load_file(damaged / WEIGHTS_FILE)
     save_file({name: -weight.flip(0) for name, weight in state.items()}, damaged / WEIGHTS_FILE)
-    result = weights.check(run, damaged)
+    result = weights.check_weights(run, damaged)
     assert result.differences["apart"].any()
     with pytest.raises(RunnerError, match="not listed"):
-        weights.publish(TABLES["pairs"], "planted", result, tmp_path)
+        weights.publish_weights(TABLES["pairs"], "planted", result, tmp_path)
     outcome = CliRunner().invoke(app, ["weights", TABLES["pairs"], "--out", str(tmp_path), "--only", run.id])
     assert outcome.exit_code == 1 and run.id in outcome.stderr and "sha256" in outcome.stdout
 

@@ -21,14 +21,14 @@ def publish(
 
     No record in experiments/ is left out. Records made with uncommitted changes are refused."""
     root = project_here()
-    from ..notebooks import select
+    from ..notebooks import select_notebooks
     from ...runs.config import configured, load_experiment
     from ...runs.origin import NO_HISTORY, history
     from ...runs.publish import publish as published
     from ...runs.records import committed_store
     if history(root) is None:
         echo(NO_HISTORY, err=True)
-    for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
+    for name in select_notebooks(tables, configured(f"*/*.{profile}.yaml", root)):
         new, present = published(name, profile, root, replace)
         echo(f"{name}: {len(new)} records added, {len(present)} were there")
     store = committed_store(root)

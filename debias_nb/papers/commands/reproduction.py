@@ -218,14 +218,14 @@ def batch(
     root = project_here()
     from ...runs import runner
     from ...runs.config import configured
-    from ..notebooks import select
+    from ..notebooks import select_notebooks
     options = {"full": full}
     if seeds is not None:
         options["seeds"] = parse_seeds(seeds)
     configurations = configured(f"*/*.{profile}.yaml", root)
     if not configurations:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
-    names = select(tables, configurations)
+    names = select_notebooks(tables, configurations)
     experiments, unreadable = {}, {}
     for name in names:
         try:
@@ -280,14 +280,14 @@ def write_pages(
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
-    from ..notebooks import select
+    from ..notebooks import select_notebooks
     from ..pages.frame import Results, papers
     from ..pages.report import BOOKS, OF_PAPER
     # claims rest on tables
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
     results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
     if names:
-        return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
+        return _write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
     # papers side by side, the largest one here; the books speak of all of them
     largest, *smaller_groups = sorted(groups, key=len, reverse=True)
     pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once

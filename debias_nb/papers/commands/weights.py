@@ -28,12 +28,12 @@ def weights(
     from .. import weights as saved
     from ...runs.records import TrainingFailed
     from ...runs.origin import processor
-    hashes = saved.listed(name, profile).set_index("run")
+    hashes = saved.listed_weights(name, profile).set_index("run")
     wrong = []
     with interruptible("finished encoders are kept"):
         for run in saved.runs_of(name, profile, only):
             try:
-                result = saved.check(run, saved.save(run, out))
+                result = saved.check_weights(run, saved.save(run, out))
             except TrainingFailed as e:
                 end(f"{run.id}: {e}")
             echo(f"{result.folder}: sha256 {result.sha256}")
@@ -46,7 +46,7 @@ def weights(
             if result.differences is not None and result.differences.apart.any():
                 wrong.append(run.id)
             if publish:
-                saved.publish(name, profile, result, root)
+                saved.publish_weights(name, profile, result, root)
     if wrong:
         end(f"further from their records than they may be: {', '.join(wrong)}")
 

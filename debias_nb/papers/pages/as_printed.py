@@ -76,12 +76,12 @@ def of_profile(
     return text if isinstance(text, str) else text.get(profile, "")
 
 
-_read_once = once_per_state(load_config)
+_read_settings_once = once_per_state(load_config)
 
 
 def printed_settings(paper: str) -> tuple[PrintedSetting, ...]:
     "Read the rows of a paper. Raises `ConfigError` naming file and key."
-    return _read_once(project_root() / LEDGER, dict[str, tuple[PrintedSetting, ...]], LEDGER)[paper]
+    return _read_settings_once(project_root() / LEDGER, dict[str, tuple[PrintedSetting, ...]], LEDGER)[paper]
 
 
 def _metrics(experiment: ExperimentConfig, *_) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def _order(values: tuple[Value, ...]) -> list[tuple[bool, float, str]]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SettingComparison:
     "A printed setting in one experiment: what the runs of each profile have."
     setting: PrintedSetting
     experiment: str         # its name in experiments/<paper>/
@@ -270,10 +270,10 @@ def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Va
     return has_one_each and {value for value, in values_of_runs} == set(paper_values)
 
 
-def compare(
+def compare_setting(
     setting: PrintedSetting,
     experiments: list[ExperimentConfig], # the profiles of one experiment
-) -> Comparison:
+) -> SettingComparison:
     """Compare a printed setting with what runs have.
 
     Raises `ConfigError` for a name that no configuration has."""
@@ -295,14 +295,14 @@ def compare(
             texts[profile] = "as printed"
         elif setting.value is not None:
             differing.append(profile)
-    return Comparison(setting, experiments[0].experiment, texts, tuple(differing))
+    return SettingComparison(setting, experiments[0].experiment, texts, tuple(differing))
 
 
-def comparisons_of(
+def setting_comparisons(
     paper: str,
     names: Iterable[str] | None = None, # of experiments in experiments/<paper>/; None: all
     notebook: str | None = None,        # that lists a setting among its deviations; None: all settings
-) -> list[Comparison]: # in the order of the printed settings
+) -> list[SettingComparison]: # in the order of the printed settings
     """Compare the settings that a paper prints with those of its experiments.
 
     Raises `ConfigError` for a setting that names an experiment which is not there, or says nothing of any."""
@@ -318,14 +318,14 @@ def comparisons_of(
             if names is not None and name not in names:
                 continue
             check_known(f"experiment of {place}", name, experiments, ConfigError)
-            comparison = compare(setting, experiments[name])
+            comparison = compare_setting(setting, experiments[name])
             if not comparison.here:
                 raise ConfigError(f"{place}: no run of {paper}/{name} has it")
             comparisons.append(comparison)
     return comparisons
 
 
-def faults(comparisons: list[Comparison]) -> list[str]:
+def faults(comparisons: list[SettingComparison]) -> list[str]:
     """List what is wrong with reasons and with what is told.
 
     A setting that differs has a reason, a reason a difference, and what is as printed by our word alone names what
@@ -381,7 +381,7 @@ def seen_from(text: str, folder: str) -> str: # text: Markdown with links from t
     return re.sub(r"\]\(((?:nbs|experiments)/[^)#]+)", lambda link: f"]({posixpath.relpath(link[1], folder)}", text)
 
 
-def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
+def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # Markdown
     "Tabulate settings: what they are of, what is printed and where, what each profile has, and why."
     alike = {} # experiments that have the same of a setting are one row
     for comparison in comparisons:
@@ -401,7 +401,8 @@ def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
     return seen_from(table, f"nbs/papers/{paper}")
 
 
-SECTIONS: dict[str, Callable[[Comparison], bool]] = { # of a page -> whether a setting stands there; the first counts
+# section of a page -> whether a setting stands there; the first counts
+SECTIONS: dict[str, Callable[[SettingComparison], bool]] = {
     "What differs at `small`": lambda item: "small" in item.differing,
     "What differs at `planted` or `paper` alone": lambda item: bool(item.differing),
     "As printed": lambda item: item.is_printed,
@@ -411,7 +412,7 @@ SECTIONS: dict[str, Callable[[Comparison], bool]] = { # of a page -> whether a s
 
 def ledger(paper: str) -> str: # Markdown
     "Answer which settings of a paper our runs have, and tabulate all: first those that differ, the others folded."
-    comparisons = comparisons_of(paper)
+    comparisons = setting_comparisons(paper)
     parts = [answer_of(comparisons)]
     for title, belongs in SECTIONS.items():
         rows = [item for item in comparisons if belongs(item)]
@@ -428,7 +429,7 @@ def deviations(notebook: str) -> Markdown: # notebook: of `nbs/`, as `losses/sca
     lines = []
     for paper in load_config(project_root() / LEDGER, dict[str, list]):
         rows = {}
-        for item in comparisons_of(paper, notebook=notebook):
+        for item in setting_comparisons(paper, notebook=notebook):
             rows.setdefault((item.setting.name, item.of_paper), []).append(item)
         for (name, of_paper), items in rows.items():
             profiles = {}
@@ -449,7 +450,7 @@ def key_deviations(
     "Say in how many printed settings a page's runs differ from the paper, and list those that may change an answer."
     paper = page.partition("/")[0]
     names = {item.experiment for item in all_experiments(paper) if page_of(item) == page}
-    comparisons = [item for item in comparisons_of(paper, names) if item.is_printed and profile in item.here]
+    comparisons = [item for item in setting_comparisons(paper, names) if item.is_printed and profile in item.here]
     differing = [item for item in comparisons if profile in item.differing]
     rows = {}
     for item in differing:
@@ -466,7 +467,7 @@ def key_deviations(
     return "\n\n".join(filter(None, [f"{counts} ([all](./as_printed.ipynb)){ending}", table]))
 
 
-def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a paper
+def answer_of(comparisons: list[SettingComparison]) -> str: # of all experiments of a paper
     "Answer how many of the printed settings and equations runs have, profile by profile."
     counts = {}
     for profile in reversed(PROFILES):
@@ -483,7 +484,7 @@ def in_short(paper: str) -> str: # a sentence or two
     """Count the settings and equations in which runs on public data differ from print.
 
     Those that may change an answer are named, and those that differ in profile `paper`."""
-    comparisons = [item for item in comparisons_of(paper) if item.is_printed]
+    comparisons = [item for item in setting_comparisons(paper) if item.is_printed]
 
     def names(profile="", kind=("setting", "equation"), matters=(False, True)):
         return unique(item.setting.name for item in comparisons if item.setting.kind in kind

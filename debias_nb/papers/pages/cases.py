@@ -13,7 +13,7 @@ from ..data.author_splits import paper_split
 from ..data.authors import planted_texts
 from ...runs.config import load_experiment
 from ...runs.pairing import alike, made_by
-from .details import extras, first_cases, in_order, is_shown, place, sign_test, which_way
+from .details import extras, first_cases, sort_methods, is_shown, place, sign_test, which_way
 from .expected import load_expected
 from .frame import Study
 from .plots import canvas, check_frame, our_style
@@ -88,7 +88,7 @@ def says_token(methods: dict[str, list[dict]], name: str) -> list[bool]: # a que
     return out
 
 
-SIDES = { # what the paper tells -> counts of queries that go so, and of those that go the other way round
+STORY_SIDES = { # what the paper tells -> counts of queries that go so, and of those that go the other way round
     "fine-tuning puts items first that say the raised token": ("says_newly", "says_no_more"),
     "fine-tuning loses right first items": ("lost", "gained"),
     "the story is told more often than its reverse": ("kept", "missed"),
@@ -103,7 +103,7 @@ RARE = .05 # of the queries
 def ways_of(row):
     "Say how each statement goes in one set."
     ways = {"of": f"{row.queries} queries, `{row.profile}`: {row.corpus} ({row.encoder})"}
-    for side, (statement, reverse) in SIDES.items():
+    for side, (statement, reverse) in STORY_SIDES.items():
         ways[side] = f"{which_way(row[statement], row[reverse])}: {row[statement]} and {row[reverse]}"
     return ways
 
@@ -117,7 +117,7 @@ def ranking_table(lists: dict[str, list[str]]) -> pd.DataFrame:
 def printed_lists(example) -> pd.DataFrame: # as `case_table`
     "Tabulate what a paper prints, marked where a title says what it is to be about."
     lists = {}
-    for name in in_order(example.rows):
+    for name in sort_methods(example.rows):
         lists[name] = [f"✓ {title}" if example.about and example.about in title.lower() else title
                        for title in example.rows[name]]
     return ranking_table(lists)
@@ -146,7 +146,7 @@ def unlike(study):
             unlike_methods.append(method)
     if not unlike_methods:
         return ""
-    names = " and ".join(in_order(unlike_methods))
+    names = " and ".join(sort_methods(unlike_methods))
     return f"{names} ran on another processor than Finetuned: single queries may differ for that reason alone."
 
 
@@ -164,7 +164,7 @@ def picked_cases(
             queries = [dict(zip(methods, of_query)) for of_query in zip(*methods.values())]
             cases = [case_of(query) | {"place": origin} for query in queries
                      if any(query["Base"].get("causal", [True]))]
-            candidates = [case for case in cases if is_shown(texts_of(case))]
+            candidates = [case for case in cases if is_shown(case_texts(case))]
             out += sorted(candidates, key=itemgetter("rise"), reverse=True)[:count]
     return out
 
@@ -177,7 +177,7 @@ def case_of(methods: dict[str, dict]) -> dict:
     return case | dict(rise=float(rises[position]), position=position, token=case["tokens"][position], methods=methods)
 
 
-def texts_of(case: dict) -> list[str]: # of `picked_cases`
+def case_texts(case: dict) -> list[str]: # of `picked_cases`
     "List all texts that a page shows of a case."
     titles = [title for method in case["methods"].values() for title, _ in method["top"]]
     return [case["query"], *case["relevant"], *titles]
@@ -256,12 +256,12 @@ def show_titles(study, count):
 # ---------------------------------------------------------------- answers
 
 
-def plain(study: Study) -> str:
+def plain_text(study: Study) -> str:
     "Name what SCAN is compared with: plain fine-tuning, TANDA in the paper."
     return study.experiment.methods[0].name
 
 
-LONGEST = 240 # characters of an answer in a table
+ANSWER_CHARACTERS = 240 # characters of an answer in a table
 
 
 def answer_rows(cases: dict[str, list[dict]]) -> pd.DataFrame: # cases: one of `first_cases`; question, kind, methods
@@ -276,7 +276,7 @@ def answer_rows(cases: dict[str, list[dict]]) -> pd.DataFrame: # cases: one of `
 def marked_answer(answer: str, is_right: bool) -> str:
     "Mark an answer, and cut it where it is long."
     mark = "✓" if is_right else "✗"
-    return f"{mark} {shorten(answer, LONGEST, placeholder=' …')}"
+    return f"{mark} {shorten(answer, ANSWER_CHARACTERS, placeholder=' …')}"
 
 
 def right_alone(
@@ -389,7 +389,7 @@ def most_confused(records, method):
                  and is_shown([case["question"], case["answer"], case["relevant"]])]
         if wrong:
             case = max(wrong, key=likeness)
-            texts = {name: shorten(case[key], LONGEST, placeholder=" …")
+            texts = {name: shorten(case[key], ANSWER_CHARACTERS, placeholder=" …")
                      for name, key in {"put first": "answer", "labeled right": "relevant"}.items()}
             rows.append({"set": test, "question": case["question"], **texts,
                          "words in common": f"{likeness(case):.0%}"})
@@ -402,7 +402,7 @@ def show_answers(
     methods: Collection[str] | None = None, # None: all
 ) -> None:
     "Display questions won and lost, set by set."
-    base = plain(study)
+    base = plain_text(study)
     for origin, cases in first_cases(study.records).items():
         for method in [name for name in methods or cases if name != base and {name, base} <= cases.keys()]:
             parts = []
@@ -414,7 +414,7 @@ def show_answers(
 def told_of(study: Study) -> dict[str, str]: # printed table -> one of `WAYS`
     "Say how each printed case goes here."
     cases = printed_cases(study.records, load_expected("scan").lists)
-    base = plain(study)
+    base = plain_text(study)
     ways = {}
     for table, answers in cases.items():
         if {base, "SCAN"} <= answers.keys():
@@ -431,7 +431,7 @@ def count_ways(counts: pd.DataFrame) -> tuple[int, int, int]: # counts: of `answ
 def printed_answers(study: Study) -> dict[str, pd.DataFrame]: # title -> what is put first, in print and here
     "Put the printed cases beside what each method answers here."
     lists = load_expected("scan").lists
-    base, cases = plain(study), printed_cases(study.records, lists)
+    base, cases = plain_text(study), printed_cases(study.records, lists)
     tables = {}
     for table, way in told_of(study).items():
         printed, answers_here = lists[table], cases[table]

@@ -112,12 +112,12 @@ def status_of(
     return "differs"
 
 
-FORMS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of what stands behind a method's name
+NAME_ENDINGS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of what stands behind a method's name
 
 
-def row_name(method: str, **settings) -> str: # settings: those of `FORMS`, others are no part of the name
+def row_name(method: str, **settings) -> str: # settings: those of `NAME_ENDINGS`, others are no part of the name
     "Return what tables call a method in a setting: `OutReg 0.1`, `MaskReg (0.15)`, `Finetuned, 1e-05`."
-    return method + "".join(form.format(float(settings[key])) for key, form in FORMS.items() if key in settings)
+    return method + "".join(form.format(float(settings[key])) for key, form in NAME_ENDINGS.items() if key in settings)
 
 
 def beside_paper(cell: Cell, paper_table: ExpectedTable) -> Cell:

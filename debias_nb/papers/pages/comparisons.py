@@ -130,7 +130,7 @@ def at_gain(
     return float(np.interp(gain, gains[piece], values[piece]))
 
 
-COMPARISON = [
+COMPARISON_COLUMNS = [
     "line",        # a `Line`
     "table", "profile", "encoder", "column",
     "comparison",  # e.g. `ITVReg − Finetuned`, after its metric where it is another one than its column has
@@ -148,7 +148,7 @@ COMPARISON = [
 ]
 
 
-class Evidence:
+class ClaimEvidence:
     "The stored records of one paper, by table and place."
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Evidence:
                 cells_by_method[cell.method] = cell
 
     @classmethod
-    def of(cls, paper: str, results: Results) -> "Evidence":
+    def of(cls, paper: str, results: Results) -> "ClaimEvidence":
         "Read the evidence of a paper's configurations."
         cells = []
         records = {}
@@ -202,7 +202,7 @@ class Evidence:
 
     def compare(
         self, lines: Iterable[Line],
-    ) -> pd.DataFrame: # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
+    ) -> pd.DataFrame: # `COMPARISON_COLUMNS`, a row a comparison; for `add_claim_verdicts`
         """Make every comparison of some lines, with its difference or the reason why there is none.
 
         Raises as `check`."""
@@ -216,7 +216,7 @@ class Evidence:
                     rows.append(vars(line) | facts | {"line": line} | self._compared(line, sides))
         numbers = ["margin", "delta", "difference", "low", "high", "replicates", "p", "detectable"]
         kinds = {"primary": bool} | dict.fromkeys(numbers, float) # whatever is missing in these rows
-        return pd.DataFrame(rows, columns=COMPARISON).astype(kinds)
+        return pd.DataFrame(rows, columns=COMPARISON_COLUMNS).astype(kinds)
 
     def _sides(
         self, line: Line, profile: str, encoder: str, column: str,
@@ -313,7 +313,7 @@ def _is_reference(name: str, method: str, cell: Cell | None) -> bool: # cell: of
 
 
 def add_claim_verdicts(
-    comparisons: pd.DataFrame, # of `Evidence.compare`: the comparisons of one claim
+    comparisons: pd.DataFrame, # of `ClaimEvidence.compare`: the comparisons of one claim
 ) -> pd.DataFrame: # the same rows
     "Add verdicts, corrected over those of a profile that count alike, and the reasons for those that cannot tell."
     is_compared = comparisons.paired.notna()
@@ -336,7 +336,7 @@ def _add_family_verdicts(family: pd.DataFrame) -> pd.DataFrame:
 
 
 # word of the side that a claim puts ahead -> word of the claim
-OF_CLAIMS = {"better": "holds", "worse": "the reverse holds"}
+SIDE_WORDS = {"better": "holds", "worse": "the reverse holds"}
 COUNT_NAMES = { # word of a claim -> what is counted
     "holds": "for", "the reverse holds": "against", "within the margin": "within", "cannot tell": "cannot tell",
     "not compared": "not compared",
@@ -358,7 +358,7 @@ def as_claimed(
     names = comparisons.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
     return comparisons.assign(
         difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1),
-        verdict=comparisons.verdict.replace(OF_CLAIMS),
+        verdict=comparisons.verdict.replace(SIDE_WORDS),
         comparison=comparisons.comparison.where(comparisons.direction == "above", names))
 
 
@@ -366,7 +366,7 @@ def as_claimed(
 class Question:
     "What a claim asks of two methods: all comparisons of them, and what they say together."
     name: str                 # as `comparison`
-    direction: str            # as in `COMPARISON`
+    direction: str            # as in `COMPARISON_COLUMNS`
     tests: pd.DataFrame       # its comparisons, as `as_claimed` has them
     mean: Estimate | None     # of the side that a claim puts ahead, in percentage points; None: not run
     word: str                 # a key of `answers.OF_CLAIMS`
@@ -411,20 +411,20 @@ def _question(rows: pd.DataFrame, level: float, printed: dict[str, list[float]],
     made = _made(rows)
     name, direction = rows.comparison.iloc[0], rows.direction.iloc[0]
     if not made:
-        return Question(name, direction, rows, None, overall(rows.verdict))
+        return Question(name, direction, rows, None, combined_word(rows.verdict))
     mean = estimate(made)
     label = rows.line.iloc[0].printed or PAIR.sub(r"\g<a> − \g<b>", name)
     sizes = tuple(SIGNS[direction] * number for number in printed.get(label, ()))
     size = printed_size(mean, sizes, 1.) if sizes else ""
-    word = _answer(mean, estimate(made, level), rows.margin.iloc[0], rows.delta.iloc[0])
-    if {*OF_CLAIMS.values()} <= {*rows.verdict}:
+    word = _question_word(mean, estimate(made, level), rows.margin.iloc[0], rows.delta.iloc[0])
+    if {*SIDE_WORDS.values()} <= {*rows.verdict}:
         word = "depends"
     elif word == "cannot tell" and size == "excluded" and (states_size or mean.high < 1 or mean.low > -1):
         word = LESS if min(sizes) > mean.difference else MORE
     return Question(name, direction, rows, mean, word, sizes, size)
 
 
-def _answer(mean: Estimate, corrected: Estimate, margin: float, delta: float) -> str:
+def _question_word(mean: Estimate, corrected: Estimate, margin: float, delta: float) -> str:
     "Answer whether a difference exceeds minus the margin; corrected: at the level of all questions of a claim."
     is_slight = is_within(corrected.low + margin, corrected.high + margin, delta)
     slightly = SLIGHTLY if is_slight and not margin else "" # a margin is the claim's own
@@ -435,7 +435,7 @@ def _answer(mean: Estimate, corrected: Estimate, margin: float, delta: float) ->
     return "within the margin" if is_slight else "cannot tell"
 
 
-def overall(words: Iterable[str]) -> str: # of a claim
+def combined_word(words: Iterable[str]) -> str: # of a claim
     """Combine the answers to the questions of a claim.
 
     It holds where each does. `depends` if the answers differ in kind; else the one that is there, `in part` where
@@ -457,7 +457,7 @@ def overall(words: Iterable[str]) -> str: # of a claim
 
 def registered(words: Iterable[str]) -> str: # of the comparisons of a claim, one by one
     "Combine words as four experiments wrote it down: what every comparison says that can tell."
-    decided = {word for word in words if word in (*OF_CLAIMS.values(), "within the margin")}
+    decided = {word for word in words if word in (*SIDE_WORDS.values(), "within the margin")}
     if len(decided) > 1 or decided == {"within the margin"}:
         return "depends"
     return decided.pop() if decided else "cannot tell"
@@ -470,7 +470,7 @@ def count_words(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`
     return ", ".join(parts) or "no such cells"
 
 
-LOSSES = {
+LOSS_TITLES = {
     "mse": "least squares on the cosine", "hinge": "hinge", "ranking": "MultipleNegativesRankingLoss",
     "ranking-hard": "MultipleNegativesRankingLoss with a third column", "cosent": "CoSENTLoss",
     "authors": "contrastive loss (CL) and multiclass loss (MLL)", "cross-entropy": "cross-entropy",
@@ -479,7 +479,7 @@ LOSSES = {
 
 def losses_in(comparisons: pd.DataFrame) -> str: # comparisons: comparisons
     "Name the losses of comparisons."
-    return ", ".join(LOSSES[loss] for loss in LOSSES if loss in set().union(*comparisons.losses))
+    return ", ".join(LOSS_TITLES[loss] for loss in LOSS_TITLES if loss in set().union(*comparisons.losses))
 
 
 def encoders_in(comparisons: pd.DataFrame) -> str: # comparisons: comparisons

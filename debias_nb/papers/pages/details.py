@@ -35,7 +35,7 @@ def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # reco
 ORDER = ("Base", "TANDA", REFERENCE, "ITVReg", "SCAN", "SCAN, ours") # before it, plain, the paper's method, ours
 
 
-def in_order(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then others by name
+def sort_methods(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then others by name
     "Sort methods as all tables of cases have them."
     return sorted(methods, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
@@ -43,7 +43,7 @@ def in_order(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then othe
 def first_cases(
     records: list[dict],
 ) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
-    "Return the cases of each method's first seed, in the first world; methods as `in_order`."
+    "Return the cases of each method's first seed, in the first world; methods as `sort_methods`."
     groups = {}
     by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
     for record, tests in extras(by_seed, "cases"):
@@ -51,7 +51,7 @@ def first_cases(
         for test, cases in tests.items():
             group = groups.setdefault((labels["encoder"], labels["corpus"], test), {})
             group.setdefault(labels["method"], cases)
-    return {place: {name: group[name] for name in in_order(group)} for place, group in groups.items()}
+    return {place: {name: group[name] for name in sort_methods(group)} for place, group in groups.items()}
 
 
 def which_way(
@@ -116,7 +116,7 @@ def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
     return rows.loc[distance.groupby(place, sort=False).idxmin()]
 
 
-def by_strength(
+def strength_path(
     study: Study,
     table: str,
 # panel, test, method, family, value, low, high; the first with a column `strength`

@@ -58,7 +58,7 @@ class Expected(Strict):
     without: dict[str, str] = {} # what printed cells are of, in the name of a row or column -> why no run makes them
 
 
-_read_once = once_per_state(load_config)
+_read_numbers_once = once_per_state(load_config)
 
 
 def load_expected(
@@ -72,7 +72,7 @@ def load_expected(
     names = sorted(p.name for p in folder.glob("*.yaml"))
     check_known("file in experiments/printed/ called", f"{paper}.yaml", names, ConfigError)
     source = f"experiments/printed/{paper}.yaml"
-    paper_numbers = _read_once(path, Expected, source)
+    paper_numbers = _read_numbers_once(path, Expected, source)
     if paper_numbers.paper != paper:
         raise ConfigError(f"{source}: says it is {paper_numbers.paper}")
     return paper_numbers

@@ -23,9 +23,9 @@ from .tables import show
 from .verdicts import Claim
 
 FILE = "facts.csv"
-KEY = "facts", # in `Results.values`
+FACTS_KEY = "facts", # in `Results.values`
 SHOWN = {"points": signed, "fraction": "{:.0%}".format, "times": "{:.1f}".format, "": "{:,}".format} # by unit
-DIGITS = 6 # that are stored of a number
+FACT_DIGITS = 6 # that are stored of a number
 CLAIM_WORDS = {"better": "holds", "worse": "the reverse holds", "within": "within the margin", "unsure": "cannot tell"}
 
 
@@ -87,7 +87,7 @@ def records_of(comparisons: pd.DataFrame, paper: str = "") -> str: # with column
 
 
 def _stored(number):
-    return float(f"{number:.{DIGITS}g}") + 0. if isinstance(number, float) else number
+    return float(f"{number:.{FACT_DIGITS}g}") + 0. if isinstance(number, float) else number
 
 
 def estimated(comparisons: pd.DataFrame) -> dict[str, float | str]: # in points, with paired and verdict
@@ -162,10 +162,10 @@ class Facts(dict): # name -> `Fact`
     @classmethod
     def of(cls, results: Results, folder: str | None = None) -> "Facts": # folder: as `read`
         "Compute the facts of some records, once, as `nbs/papers/facts.ipynb` does."
-        if KEY not in results.values:
+        if FACTS_KEY not in results.values:
             with results.shared():
                 run_notebook(project_root() / "nbs/papers/facts.ipynb", None, {"folder": folder or ""}, names={})
-        return results.values[KEY]
+        return results.values[FACTS_KEY]
 
     def render(
         self,

@@ -48,10 +48,10 @@ def show_answer(
 
 
 Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name here, or names
-COLUMNS = ["side", "method", "test", "value", "std", "digits", "why"]
+FORM_COLUMNS = ["side", "method", "test", "value", "std", "digits", "why"]
 
 
-def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `COLUMNS`
+def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `FORM_COLUMNS`
     "List the cells of a printed table; a name that another printed one would take stays as it is."
     rows = []
     for cell in table.cells:
@@ -61,7 +61,7 @@ def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `CO
         kind = BLANK if cell.value is None else QUOTED if cell.quoted else f"{name} {method} {cell.column}"
         rows.append((f"the paper: {base}".removesuffix(": "), method, cell.column, cell.value, cell.std,
                      table.decimals, kind))
-    frame = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "std": float})
+    frame = pd.DataFrame(rows, columns=FORM_COLUMNS).astype({"value": float, "std": float})
     for column in ("method", "test"):
         free = {old: new for old, new in like.items() if new not in set(frame[column])}
         frame[column] = [free.get(old, old) for old in frame[column]]
@@ -78,7 +78,7 @@ def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one ta
     for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
         values = of_replicates(group)
         cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS.get(group.unit.iloc[0], 0), ""))
-    return pd.DataFrame(cells, columns=COLUMNS)
+    return pd.DataFrame(cells, columns=FORM_COLUMNS)
 
 
 def side_by_side(
@@ -128,7 +128,7 @@ def lacking(
     return "; ".join(f"{len(methods)} {block}{f' ({names})' * (block == QUOTED)}" for block, methods in blocks.items())
 
 
-UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "count": ""}
+CAPTION_UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "count": ""}
 
 
 def show_cells(
@@ -139,7 +139,7 @@ def show_cells(
     expected = load_expected(study.experiment.paper)
     printed = expected.tables[table]
     rows, without = side_by_side(study, table, like, all_columns)
-    metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
+    metric = "Counts" if printed.unit == "count" else f"{printed.metric}{CAPTION_UNITS[printed.unit]}"
     spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
     words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "
              f"ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")

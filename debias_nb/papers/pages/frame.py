@@ -43,7 +43,7 @@ def papers() -> list[str]:
     return sorted(file.stem for file in files)
 
 
-COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
+RUN_COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
            "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
            "complete", "value", "steps",
            "resampled", "made", "clean", "training_data", "base_encoder", "test_data", "record"]
@@ -81,7 +81,7 @@ class Study:
         return "".join(f' -p "{key}={value}"' for key, value in self.changes.items())
 
     @cached_property
-    def runs(self) -> pd.DataFrame: # `COLUMNS`; values in the unit of their table
+    def runs(self) -> pd.DataFrame: # `RUN_COLUMNS`; values in the unit of their table
         "A row a run, test and metric."
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
@@ -93,7 +93,7 @@ class Study:
                     steps = self.records_by_id[i]["extra"].get("steps")
                     fields = dict(further=metric != cell.metric, record=i, steps=steps)
                     rows.append(place | run._asdict() | row | fields)
-        frame = pd.DataFrame(rows, columns=COLUMNS)
+        frame = pd.DataFrame(rows, columns=RUN_COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
                              | dict.fromkeys(["strength", "rate", "epochs", "share", "steps"], float))
         if self.own: # records of this machine may be paired whatever the state of the tree
@@ -169,7 +169,7 @@ def page(experiment, outcome) -> Study: # an `Experiment`, and the `Outcome` of 
     return study
 
 
-def _read_file(store: Store, place: str) -> Records:
+def _read_records(store: Store, place: str) -> Records:
     records = latest(store.records(place))
     gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
     return records
@@ -220,7 +220,7 @@ class Results:
         by_id = {} # a file is read once: several experiments may take theirs from it
         for name in dict.fromkeys(run.experiment for run in runs.values()):
             place = f"{experiment.paper}/{name}.{experiment.profile}"
-            by_id |= self.once((store.folder, place), _read_file, store, place)
+            by_id |= self.once((store.folder, place), _read_records, store, place)
         return {i: by_id[i] | {"run": run} for i, run in runs.items() if i in by_id}
 
     def study_of(
@@ -312,7 +312,7 @@ def best_settings(
     return dict(means.groupby("family", sort=False).idxmax().tolist())
 
 
-def nearest(
+def nearest_method(
     runs: pd.DataFrame, # of one table and one base encoder
     methods: list[str], # a method in several strengths
     to: str,            # another method

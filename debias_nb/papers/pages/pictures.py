@@ -64,14 +64,14 @@ def svg(
 
 
 DOTS = 100   # an inch, of a PNG file: 830 across
-COLORS = 64 # of a PNG file, which so takes a third of the bytes
+PNG_COLORS = 64 # of a PNG file, which so takes a third of the bytes
 
 
 def png(
     figure: Figure,
 ) -> bytes: # a PNG file, the same each time on one machine
     "Draw a figure as a PNG file."
-    dots = Image.open(_saved(figure, "png", Software=None)).convert("RGB").quantize(COLORS)
+    dots = Image.open(_saved(figure, "png", Software=None)).convert("RGB").quantize(PNG_COLORS)
     small = io.BytesIO()
     dots.save(small, "PNG", optimize=True)
     return small.getvalue()

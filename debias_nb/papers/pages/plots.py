@@ -19,7 +19,7 @@ from .pictures import our_style
 
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
 LETTER = .078 # inches, the width of a letter of 9 points
-STEPS = [1, 2, 5, 10] # between the numbers of an axis
+AXIS_STEPS = [1, 2, 5, 10] # between the numbers of an axis
 
 
 def check_frame(
@@ -85,7 +85,7 @@ def panels(
     return figure, dict(zip(keys, axes))
 
 
-RULE = dict(color="#555555", lw=1, zorder=1) # of a line that methods are compared with
+REFERENCE_LINE = dict(color="#555555", lw=1, zorder=1) # of a line that methods are compared with
 
 
 def share_where_ranges_agree(
@@ -153,7 +153,7 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
     for ax, (test, rows_of_test) in zip(used, tests):
         title = re.sub(r" \((IID|OOD)\)$", "", test)
         ax.set_title(wrap(title, len(axes) + 1, margin=.1))
-        ax.axvline(0, **RULE)
+        ax.axvline(0, **REFERENCE_LINE)
         for row in rows_of_test.itertuples():
             style = styles[row.method]
             height = places[row.method]
@@ -167,7 +167,7 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
             ax.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 4, 5, 10]))
             ax.xaxis.set_major_formatter("{x:g}")
         else:
-            ax.xaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+            ax.xaxis.set_major_locator(MaxNLocator(4, steps=AXIS_STEPS))
         ax.set_yticks(heights, list(places))
         ax.set_ylim(max(heights) + .7, -.7)
         ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())

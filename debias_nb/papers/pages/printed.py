@@ -10,7 +10,7 @@ from .expected import load_expected
 from .frame import only
 
 
-NUMBERS = ["value", "std"]
+CELL_NUMBERS = ["value", "std"]
 POINTS = {"percent": 1, "fraction": 100, "count": 1} # a printed number in percentage points; a count stays a count
 
 
@@ -24,9 +24,9 @@ class PrintedCells:
                 labels = dict(table=name, column=cell.column, points=POINTS[table.unit])
                 rows.append(cell.row | labels | dict(value=cell.value, std=cell.std))
         frame = pd.DataFrame(rows)
-        numbers = frame[NUMBERS].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
+        numbers = frame[CELL_NUMBERS].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
         self.frame = frame.where(frame.notna(), None)
-        self.frame[NUMBERS] = numbers.round(6)
+        self.frame[CELL_NUMBERS] = numbers.round(6)
 
     def __call__(
         self,
@@ -86,7 +86,7 @@ RELATIONS = {
 
 
 @dataclass(frozen=True)
-class Fact:
+class PrintedCheck:
     "A statement that printed cells bear out, or contradict."
     label: str         # what is looked at
     place: str         # where
@@ -104,7 +104,7 @@ def fact(
     by: float = 0.,
     unit: str = "", # of the numbers, such as `times`; empty: percentage points
     at: str = "",   # where all of them are
-) -> list[Fact]: # one a place
+) -> list[PrintedCheck]: # one a place
     """Compare printed numbers with a bound, place by place.
 
     Raises `ValueError` for an unknown relation and for no number."""
@@ -125,7 +125,7 @@ def fact(
         value = round(float(number), 6)
         text = "not printed" if np.isnan(value) else in_unit(value, unit)
         holds = None if np.isnan(value) else bool(RELATIONS[relation](value, by))
-        facts.append(Fact(label, ", ".join(filter(None, [at, *names])), text, expectation, holds, unit, value))
+        facts.append(PrintedCheck(label, ", ".join(filter(None, [at, *names])), text, expectation, holds, unit, value))
     return facts
 
 
@@ -140,12 +140,12 @@ def text_fact(
     finding: str,  # what stands there
     expectation: str,  # what the text says
     holds: bool,
-) -> list[Fact]:
+) -> list[PrintedCheck]:
     "Return a fact about words."
-    return [Fact(label, "", finding, expectation, bool(holds))]
+    return [PrintedCheck(label, "", finding, expectation, bool(holds))]
 
 
-def truths(facts: list[Fact]) -> list[bool]:
+def truths(facts: list[PrintedCheck]) -> list[bool]:
     "Return whether facts hold, those whose numbers are there."
     return [item.holds for item in facts if item.holds is not None]
 
@@ -159,7 +159,7 @@ def in_part(hits: list[bool], word: str, negative: str) -> str: # e.g. `holds`, 
     return negative
 
 
-def printed_verdict(facts: list[Fact]) -> str:
+def printed_verdict(facts: list[PrintedCheck]) -> str:
     "Return `holds`, `does not hold`, `holds in k of n` or `not testable`."
     results = truths(facts)
     if not results:
@@ -167,7 +167,7 @@ def printed_verdict(facts: list[Fact]) -> str:
     return in_part(results, "holds", "does not hold")
 
 
-def describe(facts: list[Fact], holds: bool) -> str: # empty where there are none
+def describe_checks(facts: list[PrintedCheck], holds: bool) -> str: # empty where there are none
     "Describe the first two of the facts that hold, or of those that do not, and count the others."
     texts = [f"{item.label}{f' ({item.place})' if item.place else ''}: {item.found} (expected: {item.asked})"
              for item in facts if item.holds is holds]

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 
-KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
+OUTPUT_KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
 
 
 @dataclass
 class Output:
     "A part of what a notebook displays."
-    kind: str      # one of `KINDS`
+    kind: str      # one of `OUTPUT_KINDS`
     data: str
     alt: str = ""  # what a reader who cannot see a figure is told
 
@@ -36,8 +36,8 @@ class Output:
 def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind -> text
     """Return the richest form of an output.
 
-    Raises `ValueError` for one that has none of `KINDS`."""
-    for kind in KINDS:
+    Raises `ValueError` for one that has none of `OUTPUT_KINDS`."""
+    for kind in OUTPUT_KINDS:
         if kind in data:
             return Output(kind, data[kind], alt)
     raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
@@ -95,8 +95,9 @@ def page_files(
     return {f"{name}.md": f"{text}\n".encode()} | files
 
 
-NUMBERS = ["expected", "value", "std", "low", "high"]
-CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBERS, "n", "status", "why")
+NUMBER_COLUMNS = ["expected", "value", "std", "low", "high"]
+CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBER_COLUMNS, "n", "status",
+        "why")
 
 
 FURTHER = ["table", "encoder", "method", "test", "metric"]
@@ -131,7 +132,7 @@ def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
-    kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBERS, float))]}
+    kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
     for study in studies:
         for kind, frames in _tables_of(study, results):
             if len(frames):

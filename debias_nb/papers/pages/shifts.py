@@ -10,14 +10,14 @@ from .frame import Results, only
 from .tables import PLACE, pairs
 
 BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
-SHARES = ("WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75", PLAIN) # of tuned weights, from weak to strong
+AVERAGING_STRENGTHS = ("WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75", PLAIN) # of tuned weights, from weak to strong
 OFFERS = ("computers", "cameras", "shoes", "watches") # tests of product offers; all others are of sentences
 COARSE = 12 # values of an SD where many predictions are made to be tried
 GROUP = ["encoder", "method", "kind"]
 SMALLEST = .001 # fraction of plain fine-tuning: what is below, and what is negative, is read as this
 
 
-def kind_of(name: str) -> str: # name: a training set, or a test, maybe of weights in between (`quora@0.5`)
+def shift_kind(name: str) -> str: # name: a training set, or a test, maybe of weights in between (`quora@0.5`)
     return "offers" if name.partition("@")[0] in OFFERS else "sentences"
 
 
@@ -33,7 +33,7 @@ def changes(
     the training set."""
     rows = pairs(runs, against, metric)
     rows = rows[rows.paired.notna()].reset_index(drop=True)
-    rows["kind"], rows["trained_on"] = rows.evaluate.map(kind_of), rows.corpus.map(kind_of)
+    rows["kind"], rows["trained_on"] = rows.evaluate.map(shift_kind), rows.corpus.map(shift_kind)
     rows["base"] = [run_pairs[0][1].value for run_pairs in rows.kept]
     rows["seeds"] = [np.array([run.value - base.value for run, base in run_pairs]) for run_pairs in rows.kept]
     of_resamples = {"resampled": lambda run, base: run.resampled - base.resampled,

@@ -8,9 +8,9 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from ...files import Names, Settings, Strict, load_config, project_root
-from .comparisons import Evidence, Line, above
-from .frame import PROFILES, nearest
-from .printed import Fact, PrintedCells, fact, text_fact
+from .comparisons import ClaimEvidence, Line, above
+from .frame import PROFILES, nearest_method
+from .printed import PrintedCheck, PrintedCells, fact, text_fact
 
 Labels = str | Names
 
@@ -27,7 +27,7 @@ class Cells(Strict):
     rate: str | None = None
     best: Literal["method", "column"] | None = None # the largest of the cells that differ in it
     least: bool = False                             # the smallest
-    but: str | None = None                          # of a method that does not count
+    exception: str | None = None                    # a method that does not count
 
     @property
     def names(self) -> dict[str, Any]: # those that are given
@@ -37,14 +37,17 @@ class Cells(Strict):
         """Return the numbers, those of `default` where a name is not given.
 
         Raises `ValueError` for an unknown name."""
-        own = self.names
-        replaced = {"best", "least", "but", *({"method", "methods"} if {"method", "methods"} & own.keys() else ())}
-        names = {key: value for key, value in default.items() if key not in replaced} | own
+        dropped_names = {"best", "least", "exception"}
+        if {"method", "methods"} & self.names.keys():
+            dropped_names |= {"method", "methods"}
+        names = {key: value for key, value in default.items() if key not in dropped_names} | self.names
         names = {key: value for key, value in names.items() if value is not None} # `null`: without that name
         methods = names.pop("methods", None)
         if methods:
             return paper.gap(names.pop("table"), *methods, **names)
-        return paper.best(names.pop("best"), **names) if "best" in names else paper(**names)
+        if "best" in names:
+            return paper.best(names.pop("best"), but=names.pop("exception", None), **names)
+        return paper(**names)
 
 
 class PrintedFact(Cells):
@@ -59,69 +62,70 @@ class PrintedFact(Cells):
     word: str | None = None
     products: tuple[tuple[float, ...], ...] = () # of printed numbers, whose sum counts
     relation: str = ">"
-    by: float = 0.
+    bound: float = 0.
     unit: str = ""
-    at: str = ""
+    place: str = ""
 
-    def facts(self, paper: PrintedCells) -> list[Fact]:
+    def facts(self, paper: PrintedCells) -> list[PrintedCheck]:
         """Compare the printed numbers, place by place.
 
         Raises `ValueError` for an unknown name or relation, and `KeyError` for an unknown list."""
         if self.titles or self.rows:
             return text_fact(self.label, *self._words(paper))
         numbers = sum(map(math.prod, self.products)) if self.products else self.numbers(paper, {})
-        for other, combine in ((self.minus, operator.sub), (self.over, operator.truediv)):
-            if other:
-                numbers = combine(numbers, other.numbers(paper, self.names))
+        for cells, combine in ((self.minus, operator.sub), (self.over, operator.truediv)):
+            if cells:
+                numbers = combine(numbers, cells.numbers(paper, self.names))
         if self.items:
             items = self.items.numbers(paper, {}) if isinstance(self.items, Cells) else self.items
             numbers = numbers - 100 * round(numbers * items / 100) / items
-        return fact(self.label, numbers, self.relation, self.by, self.unit, self.at)
+        return fact(self.label, numbers, self.relation, self.bound, self.unit, self.place)
 
     def _words(self, paper: PrintedCells) -> tuple[str, str, bool]:
         "Return what stands there, in titles or names of methods, what the text says, and whether it is so."
         if self.rows:
-            methods = [one for one in paper.frame[paper.frame.table == self.rows].method.unique() if one != self.but]
+            rows = paper.frame[paper.frame.table == self.rows]
+            methods = [name for name in rows.method.unique() if name != self.exception]
             if self.word:
                 return ", ".join(methods), f"a row {self.word}", self.word in methods
-            return str(len(methods)), f"{self.by:g}", len(methods) == self.by
+            return str(len(methods)), f"{self.bound:g}", len(methods) == self.bound
         titles = paper.expected.lists[self.titles].rows[self.method]
         if not self.word:
             return titles[0], self.first, titles[0] == self.first
         if self.first:
             return titles[0], self.first, self.word in titles[0].lower()
         count = sum(self.word in title.lower() for title in titles)
-        return f"{count} of {len(titles)} titles", f"at least {self.by:g} say “{self.word}”", count >= self.by
+        return f"{count} of {len(titles)} titles", f"at least {self.bound:g} say “{self.word}”", count >= self.bound
 
 
 class Nearest(Strict):
     "The strength of a method that scores most nearly as another method does in distribution, with the same encoder."
-    nearest: Names
+    nearest_method: Names
     to: str
 
 
 class Ranked(Strict):
     "Methods as the mean of their scores in another table ranks them, best first; as they stand, if one has none."
-    ranked: Names
+    ranking: Names
     table: str
     column: Labels
 
-    def order(self, evidence: Evidence, profile: str) -> Names:
-        place = above(self.table, *self.ranked[:2], column=self.column, profiles=(profile,))[0]
-        values = {method: [] for method in self.ranked}
+    def order(self, evidence: ClaimEvidence, profile: str) -> Names:
+        place = above(self.table, *self.ranking[:2], column=self.column, profiles=(profile,))[0]
+        values = {method: [] for method in self.ranking}
         for cell in filter(place.fits, evidence.cells(self.table)):
             if cell.value is not None and cell.method in values:
                 values[cell.method].append(cell.value)
-        means = pd.Series({method: sum(own) / len(own) for method, own in values.items() if own})
-        return tuple(means.sort_values(ascending=False).index) if len(means) == len(self.ranked) else self.ranked
+        means = pd.Series({method: sum(scores) / len(scores) for method, scores in values.items() if scores})
+        return tuple(means.sort_values(ascending=False).index) if len(means) == len(self.ranking) else self.ranking
 
 
-def _filled(value, names: dict[str, str]):
+def _fill(value, names: dict[str, str]):
     "Fill names in braces into the texts of a value."
     if isinstance(value, dict):
-        return {key: _filled(one, names) for key, one in value.items()}
+        return {key: _fill(item, names) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return tuple(_filled(one, names) for one in value)
+        return tuple(_fill(item, names) for item in value)
     return value.format_map(names) if isinstance(value, str) else value
 
 
@@ -143,27 +147,28 @@ class Comparisons(Strict):
     analogue: str = ""
     printed: str = ""
     primary: bool = True
-    each: dict[str, Names] = {} # name in braces -> its values: a comparison a place in these lists
+    cases: dict[str, Names] = {} # name in braces -> its values: a comparison for each
     values: str = ""            # a table, whose numbers stand in braces by their columns
 
-    def lines(self, evidence: Evidence) -> Iterator[Line]:
+    def lines(self, evidence: ClaimEvidence) -> Iterator[Line]:
         "Yield the lines. Raises `ValueError` as `above`, and for a name in braces that has no value."
-        options = self.model_dump(exclude_unset=True, exclude={"methods", "each", "values"})
+        options = self.model_dump(exclude_unset=True, exclude={"methods", "cases", "values"})
         numbers = {cell.column: "not measured" if cell.value is None else f"{cell.value:.3f}"
                    for cell in evidence.cells(self.values) if cell.profile in self.profiles}
-        for values in zip(*self.each.values(), strict=True) if self.each else [()]:
-            names = numbers | dict(zip(self.each, values))
-            own = _filled(options, names) if names else options
-            methods = self._methods(evidence, own["table"], own.get("encoder"), names)
-            yield from above(own.pop("table"), *methods, **own)
+        for values in zip(*self.cases.values(), strict=True) if self.cases else [()]:
+            names = numbers | dict(zip(self.cases, values))
+            settings = _fill(options, names) if names else dict(options)
+            methods = self._methods(evidence, settings["table"], settings.get("encoder"), names)
+            yield from above(settings.pop("table"), *methods, **settings)
 
-    def _methods(self, evidence: Evidence, table: str, encoder: str | None, names: dict[str, str]) -> list[Labels]:
+    def _methods(self, evidence: ClaimEvidence, table: str, encoder: str | None, names: dict[str, str]) -> list[Labels]:
         "Name the methods, in the order of the claim."
         if isinstance(self.methods, Ranked):
             return list(self.methods.order(evidence, self.profiles[0]))
         cells = pd.DataFrame(map(vars, evidence.cells(table)))
-        return [nearest(cells[cells.encoder == encoder], list(_filled(one.nearest, names)), one.to)
-                if isinstance(one, Nearest) else _filled(one, names) if names else one for one in self.methods]
+        return [nearest_method(cells[cells.encoder == encoder], list(_fill(method.nearest, names)), method.to)
+                if isinstance(method, Nearest) else _fill(method, names) if names else method
+                for method in self.methods]
 
 
 class StatedPart(Settings):
@@ -171,7 +176,7 @@ class StatedPart(Settings):
     statement: str = ""
     printed: tuple[PrintedFact, ...] = ()
     ours: tuple[Comparisons, ...] = ()
-    repeated: str = "" # the claim that asks it again with new seeds
+    repetition: str = "" # the claim that asks it again with new seeds
 
 
 class Limit(Strict):
@@ -220,7 +225,7 @@ class Statements(Strict):
     @field_validator("claims", "errata")
     @classmethod
     def _each_once(cls, items):
-        ids = [one.id for one in items]
+        ids = [item.id for item in items]
         if len(ids) > len(set(ids)):
             raise ValueError(f"{next(id for id in ids if ids.count(id) > 1)} occurs twice")
         return items

@@ -13,10 +13,10 @@ STYLES = load_yaml(package_file("styles.yaml"))["methods"] # family of methods -
 SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of families that the table lacks
 MARKERS = "osD^vX*ph<>P"
 # points; 5.5 for the others, so that all look alike
-SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5}
+MARKER_SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5}
 
 
-NAMES = ( # patterns of what records call encoders and methods, and what pages do
+NAME_PATTERNS = ( # patterns of what records call encoders and methods, and what pages do
     (r"(?<=\d) %", "%"),
     ("MiniLM, 10% of the pairs", "MiniLM"), # the line of the scale has the fraction
     ("general mix", "general texts"),
@@ -26,7 +26,7 @@ NAMES = ( # patterns of what records call encoders and methods, and what pages d
 
 def replace_names(text: str) -> str:
     "Replace the names of records by those of pages."
-    for pattern, name in NAMES:
+    for pattern, name in NAME_PATTERNS:
         text = re.sub(pattern, name, text)
     return text
 
@@ -39,7 +39,7 @@ class MethodStyle(NamedTuple):
     @property
     def point(self) -> dict:
         "Settings of `Axes.plot` and `Axes.errorbar`."
-        size = SIZES.get(self.marker, 5.5)
+        size = MARKER_SIZES.get(self.marker, 5.5)
         return dict(color=self.color, marker=self.marker, markersize=size, markeredgecolor="white", markeredgewidth=.5)
 
     @property

@@ -106,7 +106,7 @@ def means(
 
 
 PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
-DIFFERENCES = [*PLACE, "against", "difference", "low", "high", "n", "p", "seeds_alone"]
+DIFFERENCE_COLUMNS = [*PLACE, "against", "difference", "low", "high", "n", "p", "seeds_alone"]
 
 
 def differences(
@@ -119,7 +119,7 @@ def differences(
 
     What cannot be paired is left out, and `rests_on` says so."""
     rows = pairs(runs, against, metric)
-    rows = rows.loc[rows.difference.notna(), [*DIFFERENCES, "paired"]].reset_index(drop=True)
+    rows = rows.loc[rows.difference.notna(), [*DIFFERENCE_COLUMNS, "paired"]].reset_index(drop=True)
     rows = rows.astype({"n": int, "seeds_alone": bool})
     rows.attrs = runs.attrs | ({"seeds": runs.seed.nunique()} if "seed" in runs else {})
     return rows
@@ -208,14 +208,15 @@ def alt_text(differences: pd.DataFrame, subject: str) -> str: # differences: of 
     return f"{subject}: of {len(texts)} methods {texts[-1]} lies highest on average, and {texts[0]} lowest"
 
 
-FEW_SEEDS = "On two or three seeds intervals can be too narrow."
+FEW_SEEDS_NOTE = "On two or three seeds intervals can be too narrow."
 
 
 def pairs(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-    # `DIFFERENCES`, missing where its runs make no pairs; paired, kept (runs), replicates (words), is_few, left_out
+    # `DIFFERENCE_COLUMNS`, missing where its runs make no pairs; paired, kept (runs), replicates (words), is_few, and
+    # left_out
     # (words), all_runs
 ) -> pd.DataFrame: # a row a comparison
     """Return every comparison, with its replicates and what is left out of it.
@@ -243,7 +244,7 @@ def pairs(
         all_runs = all(len(side) == len(run_pairs) for side in sides if is_trained(side))
         rows.append(row | {"replicates": words, "left_out": left_out_text, "all_runs": all_runs})
     numbers = dict.fromkeys(["difference", "low", "high", "p"], float)
-    return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "kept", "replicates", "is_few", "left_out",
+    return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS, "paired", "kept", "replicates", "is_few", "left_out",
                                        "all_runs"]).astype(numbers)
 
 
@@ -279,7 +280,7 @@ def rests_on(
         table = table[columns].rename(columns={"test": "tests", "replicates": "n", "left_out": "left out"})
         text = f"Replicates of each difference:\n\n{markdown(table)}"
     if comparisons.is_few.any():
-        text += f"\n\n{FEW_SEEDS}"
+        text += f"\n\n{FEW_SEEDS_NOTE}"
     if comparisons.all_runs.all():
         return text
     return f"{text}\n\n{APART}"

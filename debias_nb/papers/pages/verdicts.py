@@ -10,11 +10,10 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from .answers import OF_CLAIMS
-from .comparisons import PAIR, Evidence, Question, add_claim_verdicts, as_claimed, count_words
-from .comparisons import LESS, MORE, overall, questions, registered
+from .comparisons import PAIR, ClaimEvidence, Question, add_claim_verdicts, as_claimed, count_words
+from .comparisons import LESS, MORE, combined_word, questions, registered
 from .frame import PROFILES, Results, Study, only
-from ...runs.parameters import check_injected
-from .printed import Fact, PrintedCells, describe, in_part, in_unit, printed_verdict, truths
+from .printed import PrintedCheck, PrintedCells, describe_checks, in_part, in_unit, printed_verdict, truths
 from .statements import Limit, StatedClaim, load_statements
 from .style import replace_names
 from .tables import text_table
@@ -25,11 +24,10 @@ class Claim:
     "One statement, its verdict in the paper's own cells, and the comparisons of our runs."
     heading: str           # `A1`; R-: a relation that the cells suggest; Q-: a question of ours
     part: str              # a letter, for a claim of several parts
-    facts: list[Fact]
+    facts: list[PrintedCheck]
     comparisons: pd.DataFrame # a row each, as `as_claimed` has them
     statement: str = ""
     place: str = ""        # where the paper says so
-    note: str = ""         # how words are read
     repetition: "Claim | None" = None # the claim that asks it again with new seeds
     by_each: bool = False  # whether it was registered to go by every comparison that can tell
     _questions: dict[str, list[Question]] = field(default_factory=dict)
@@ -68,7 +66,7 @@ class Claim:
 
     def verdict(self, profile: str) -> str:
         "Return the verdict, and whether it is of a part of the claim: another one was not run, or is open."
-        return overall(question.word for question in self.questions(profile))
+        return combined_word(question.word for question in self.questions(profile))
 
     def registered(self, profile: str) -> str: # empty where it is the answer
         "Say what the rule gives that was written down before the runs, where that is another one and says otherwise."
@@ -199,7 +197,7 @@ class Erratum:
     id: str                # `E-A2`
     # `contradiction`: the facts state what the text says; `inconsistency`: a minor one, which the facts state
     kind: str
-    facts: list[Fact]
+    facts: list[PrintedCheck]
     title: str = ""
     text: str = ""         # what the paper says, and what is wrong with it: Markdown
 
@@ -215,11 +213,11 @@ class Erratum:
         return in_part(hits, word, f"not {word}")
 
     def __str__(self) -> str: # Markdown
-        parts = [f"**Verdict:** {self.verdict}", describe(self.facts, ERRATA[self.kind][-1])]
+        parts = [f"**Verdict:** {self.verdict}", describe_checks(self.facts, ERRATA[self.kind][-1])]
         return f"## {self.id}. {self.title}\n\n{self.text}\n{': '.join(filter(None, parts))}."
 
 
-COMPARISON = [
+CSV_COLUMNS = [
     "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "direction", "margin", "delta",
     "difference",
     "low", "high", "replicates", "provisional", "p", "detectable", "verdict", "why",
@@ -283,32 +281,31 @@ class Ledger:
     def __init__(
         self,
         paper: str,         # `itvreg`, `arr` or `scan`
-        evidence: Evidence, # that claims rest on
+        evidence: ClaimEvidence, # that claims rest on
     ):
-        check_injected()
         self.paper = paper
         self.printed = PrintedCells(paper)
         self.evidence = evidence
         self.claims: dict[str, Claim] = {}
         self.errata: dict[str, Erratum] = {}
 
-    def claim(self, stated: StatedClaim):
+    def claim(self, entry: StatedClaim):
         """Give verdicts on a claim and keep its parts, whose comparisons are corrected together.
 
         Raises `ConfigError` naming the part, for names that nothing has."""
         comparisons, facts = [], {}
-        for letter, part in stated.by_letter.items():
+        for letter, part in entry.by_letter.items():
             try:
-                self._check(stated.at_most)
-                facts[letter] = [one for test in part.printed for one in test.facts(self.printed)]
+                self._check(entry.at_most)
+                facts[letter] = [fact for test in part.printed for fact in test.facts(self.printed)]
                 lines = [line for test in part.ours for line in test.lines(self.evidence)]
                 comparisons.append(self.evidence.compare(lines).assign(part=letter))
             except (ValueError, KeyError) as e:
-                raise ConfigError(f"experiments/{self.paper}/claims.yaml: {stated.id}{letter}: {e}") from None
+                raise ConfigError(f"experiments/{self.paper}/claims.yaml: {entry.id}{letter}: {e}") from None
         verdicts = as_claimed(add_claim_verdicts(pd.concat(comparisons, ignore_index=True)))
-        for letter, part in stated.by_letter.items():
-            claim = Claim(stated.id, letter, facts[letter], only(verdicts, part=letter), part.statement, stated.place,
-                          stated.note, by_each=stated.by_each)
+        for letter, part in entry.by_letter.items():
+            claim = Claim(entry.id, letter, facts[letter], only(verdicts, part=letter), part.statement, entry.place,
+                          by_each=entry.by_each)
             self.claims[claim.id] = claim
 
     def _check(self, limit: Limit | None):
@@ -322,10 +319,10 @@ class Ledger:
                 raise ValueError(f"{limit.column}: {cell.value:.3f} is recorded, and {limit.value:g} is the limit")
 
     @property
-    def comparisons(self) -> pd.DataFrame: # `COMPARISON`
+    def comparisons(self) -> pd.DataFrame: # `CSV_COLUMNS`
         "Every comparison of the paper's claims."
         comparisons = [claim.comparisons.assign(paper=self.paper, claim=claim.id) for claim in self.claims.values()]
-        return pd.concat(comparisons, ignore_index=True)[COMPARISON]
+        return pd.concat(comparisons, ignore_index=True)[CSV_COLUMNS]
 
     @property
     def estimates(self) -> pd.DataFrame: # `ESTIMATE`, a row a question and profile
@@ -365,14 +362,10 @@ class Ledger:
             if others:
                 table = text_table(["", "claim", "verdict, `small`"], grouped_rows(others))
                 parts.append(f'<details markdown="1"><summary>{len(others)} {what}</summary>\n\n{table}\n\n</details>')
-        notes = [[claim.heading, f"*{claim.place}.* {claim.note}".strip()] for claim in self.claims.values()
-                 if claim.part in ("", "a") and (claim.place or claim.note)]
-        parts.append(f'<details markdown="1"><summary>Where the paper says so, and how we read it</summary>\n\n'
-                     f'{text_table(["", "place, and reading"], notes)}\n\n</details>')
         return replace_names("\n\n".join(parts))
 
 
-KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how ids begin -> what these are
+CLAIM_KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how ids begin -> what these are
 
 
 def claim_counts(
@@ -381,7 +374,7 @@ def claim_counts(
     "Count how claims came out on real data."
     rows = {}
     for letter, book in books.items():
-        for begin, kind in KINDS.items():
+        for begin, kind in CLAIM_KINDS.items():
             own = [claim for claim in book.claims.values()
                    if (claim.is_papers if not begin else claim.id.startswith(begin))]
             words = pd.Series([claim.counted_as("small") for claim in own]).value_counts()
@@ -440,16 +433,16 @@ def read_ledger(paper: str, results: Results) -> Ledger:
 
 
 def _make_ledger(paper: str, results: Results) -> Ledger:
-    book = Ledger(paper, Evidence.of(paper, results))
+    book = Ledger(paper, ClaimEvidence.of(paper, results))
     claims = load_statements(paper, "claims").claims
-    for stated in claims:
-        book.claim(stated)
-    for stated in claims:
-        for letter, part in stated.by_letter.items():
-            if part.repeated:
-                kind = f"claim in experiments/{paper}/claims.yaml that repeats {stated.id}{letter} called"
-                check_known(kind, part.repeated, book.claims, ConfigError)
-                book.claims[stated.id + letter].repetition = book.claims[part.repeated]
+    for entry in claims:
+        book.claim(entry)
+    for entry in claims:
+        for letter, part in entry.by_letter.items():
+            if part.repetition:
+                kind = f"claim in experiments/{paper}/claims.yaml that repeats {entry.id}{letter} called"
+                check_known(kind, part.repetition, book.claims, ConfigError)
+                book.claims[entry.id + letter].repetition = book.claims[part.repetition]
     book.errata = read_errata(paper)
     return book
 
@@ -458,14 +451,14 @@ def read_errata(paper: str) -> dict[str, Erratum]: # by id
     """Recompute the errata of a paper from its printed numbers.
 
     Raises `ConfigError` naming file and erratum."""
-    printed = PrintedCells(paper)
+    numbers = PrintedCells(paper)
     errata = {}
-    for stated in load_statements(paper, "errata").errata:
+    for entry in load_statements(paper, "errata").errata:
         try:
-            facts = [one for test in stated.printed for one in test.facts(printed)]
+            facts = [fact for test in entry.printed for fact in test.facts(numbers)]
         except (ValueError, KeyError) as e:
-            raise ConfigError(f"experiments/{paper}/errata.yaml: {stated.id}: {e}") from None
-        errata[stated.id] = Erratum(stated.id, stated.kind, facts, stated.title, stated.text)
+            raise ConfigError(f"experiments/{paper}/errata.yaml: {entry.id}: {e}") from None
+        errata[entry.id] = Erratum(entry.id, entry.kind, facts, entry.title, entry.text)
     return errata
 
 
