@@ -1,6 +1,6 @@
 """What tests of other kinds of text say of one that nobody has seen.
 
-Where a new change would lie, whether such intervals hold, and what is kept of the gain on data like training."""
+Where a new change would lie, whether such intervals hold, and what is kept of the gain in distribution."""
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
