@@ -19,6 +19,7 @@ from debias_nb.diagnosis.decision import RETRAIN
 from debias_nb.data.texts import HeldTexts
 from debias_nb.diagnosis.methods import HELD_GENERAL, read_methods
 from debias_nb.commands.cli import app
+from debias_nb.papers.pages.execution import parameter_types
 
 from test_links import texts
 
@@ -90,9 +91,17 @@ def test_tools_have_the_options_that_they_print(line):
     assert all(option in told.stdout for option in options), told.stdout
 
 
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("papermill ")])
+def test_parameters_of_a_printed_papermill_exist(line):
+    words = shlex.split(line)
+    notebook = ROOT / next(word for word in words if word.endswith(".ipynb"))
+    names = [words[place + 1] for place, word in enumerate(words) if word == "-p"]
+    assert names and {*names} <= parameter_types(notebook).keys()
+
+
 def test_commands_of_all_kinds_are_found():
     kinds = {re.match(PROGRAMS, line)[0].split()[0] for line in COMMANDS}
-    assert kinds == {"debias-nb", "make", "python"} and any(DRY.match(line) for line in COMMANDS)
+    assert kinds == {"debias-nb", "make", "python", "papermill"} and any(DRY.match(line) for line in COMMANDS)
 
 
 def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):
