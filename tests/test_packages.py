@@ -165,7 +165,7 @@ def test_the_snippets_of_the_readme_and_the_page_of_the_tool_run_as_printed(tmp_
     for seed, name in enumerate(("test", "other")):
         some_pairs(seed=seed).to_csv(folder / f"{name}.csv", index=False)
     code = standing_in(SNIPPETS[number], base)
-    assert str(base) in code
+    assert str(base) in code or "minishlab" not in SNIPPETS[number]
     program = tmp_path / "program.py"
     program.write_text(code, "utf-8")
     with contextlib.chdir(folder):

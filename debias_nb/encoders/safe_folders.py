@@ -3,8 +3,8 @@
 sentence-transformers is told to take safetensors alone and to run no code of a folder. What files could ask for besides
 is refused by the type of each, in `FILE_KINDS`; what files leave out shows when the model is loaded.
 """
+import itertools
 import json
-import math
 import os
 import re
 from contextlib import suppress
@@ -69,22 +69,31 @@ MOST_MODULES = 100 # of a model
 MOST_GROWTH = 100 # times the length of a text that a normalizer may make of it
 
 
-def _growth(normalizer) -> float:
-    "Bound how many times longer the normalizer of a tokenizer makes a text."
+def _replacements(normalizer) -> list[tuple[str | None, str]]: # pattern, None for any letter; what takes its place
+    "List what the normalizer of a tokenizer replaces, in order."
     if isinstance(normalizer, list):
-        return math.prod(map(_growth, normalizer))
+        return [replacement for part in normalizer for replacement in _replacements(part)]
     if not isinstance(normalizer, dict):
-        return 1
+        return []
     pattern, content = normalizer.get("pattern"), normalizer.get("content")
-    shortest = max(1, len(pattern.get("String") or "")) if isinstance(pattern, dict) else 1 # a regex may match a letter
-    factor = max(1, len(content) / shortest) if isinstance(content, str) else 1
-    return factor * _growth(normalizer.get("normalizers"))
+    text = pattern.get("String") if isinstance(pattern, dict) else None # a regex may match any letter
+    own = [(text or None, content)] if isinstance(content, str) else []
+    return own + _replacements(normalizer.get("normalizers"))
 
 
 def _check_growth(normalizer):
-    "Check that a normalizer cannot fill the memory with a text."
-    if _growth(normalizer) > MOST_GROWTH:
-        raise ValueError(f"may make a text more than {MOST_GROWTH} times as long")
+    "Check that a normalizer cannot fill the memory with a text: each pattern, four times, is replaced step by step."
+    steps = _replacements(normalizer)
+    for start, with_regexes in itertools.product(range(len(steps)), (False, True)):
+        text = 4 * (steps[start][0] or "?")
+        longest = MOST_GROWTH * len(text)
+        for pattern, content in steps[start:]:
+            if pattern:
+                text = text.replace(pattern, content)
+            elif with_regexes:
+                text = content * len(text)
+            if len(text) > longest:
+                raise ValueError(f"may make a text more than {MOST_GROWTH} times as long")
     return normalizer
 
 

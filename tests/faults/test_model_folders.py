@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import string
 from functools import partial
 
 import pytest
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from debias_nb.settings import EncoderConfig
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.encoders.safe_folders import check_folder
+from debias_nb.encoders.safe_folders import _check_growth, check_folder
 from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerprint
 from debias_nb.diagnosis.models import load_model
 from debias_nb.encoders.loading import load_encoder
@@ -437,3 +438,9 @@ def test_planted_encoders_are_loaded_like_others(tmp_path):
     put(home / "model/pytorch_model.bin.index.json", weight_map={})
     with pytest.raises(EncoderError, match="pytorch_model.bin.index.json"):
         planted_encoder(STATIC, tmp_path)
+
+
+def test_spaces_around_punctuation_are_no_growth():
+    "As model2vec writes them, a step for each sign."
+    signs = [replacing(f" {sign} ", String=sign) for sign in string.punctuation]
+    assert _check_growth({"type": "Sequence", "normalizers": signs})["normalizers"] == signs
