@@ -152,6 +152,8 @@ def symbols(processed: Path, names: dict[str, str]) -> dict[str, set[str]]:
 def symbol_page(address: str, shown: dict[str, set[str]]) -> tuple[str, str]:
     "The page and the `#part` of an address within the site; a method is shown with its class."
     page, _, part = address.partition("#")
+    if page in explorer.FILES: # made without Markdown
+        return page, part and "#" + part
     page = re.sub(r"\.html$", ".md", page)
     while part and part not in shown.get(page, ()):
         part = part.rpartition(".")[0]
