@@ -6,7 +6,7 @@ QUESTIONS = { # question -> links and buttons to click, and what is then to be r
     "Does ITVReg work, claim by claim?": (["every claim"], ["A1a"]),
     "How do I test my encoder?": (["worse"], ["debias-nb diagnose --base", "labeled pairs"]),
     "What does a test of an encoder say?": (["Diagnosed", "Page"], ["askubuntu: worse", "95% confidence interval"]),
-    "Where does this number come from?": (["explorer of every number", "show"],
+    "Where does this number come from?": (["explorer of numbers", "show"],
                                           ["Command that makes it again", "Commit", "Runs ("]),
     "Where does a finding come from?": (["six findings", "Table 3"], ["all differences"]),
 }
