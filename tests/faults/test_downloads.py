@@ -143,7 +143,7 @@ def test_a_file_of_data(mode, site):
 
 def test_what_is_elsewhere_is_taken_when_it_is_the_same(site, monkeypatch):
     site.mode = "sent elsewhere"
-    monkeypatch.setattr("test_downloads.OTHER", GOOD)
+    monkeypatch.setattr("test_downloads.CHANGED_FILE", GOOD)
     assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
 
 
