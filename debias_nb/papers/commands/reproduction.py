@@ -101,8 +101,8 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
 
 def _intended(experiment, profile: str, fresh: bool) -> str: # experiment: of `runner.load`
     "Say how many runs a command loads and how many it makes, and which it leaves out."
-    from ...runs.runner import absent, newest_records, store_for
-    records = {} if fresh else newest_records(experiment.runs, store_for(profile))
+    from ...runs.runner import absent, present_records
+    records = {} if fresh else present_records(experiment)
     others = [run for run in experiment.runs if run.id not in records]
     lacking = [run for run in others if absent(run)]
     failed = sum(record["status"] == "failed" for record in records.values())
