@@ -187,7 +187,6 @@ made:
 	$(BIN)/python tools/notebooks.py
 	$(BIN)/python tools/outputs.py --papers $(ONLY)
 	$(if $(ONLY),,$(BIN)/python tools/diagnose_cases.py --pages)
-	$(BIN)/python tools/outputs.py --keep nbs/index.ipynb
 	$(BIN)/python tools/readme.py
 
 # In a fresh clone, so that nothing of this folder is in what is made. The environment is taken as it is: --old-file.

@@ -1,6 +1,7 @@
 """Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`.
 
 Then reports/numbers.csv, which says where each number of the pages that sum up comes from."""
+import json
 import re
 import sys
 from pathlib import Path
@@ -66,15 +67,12 @@ def readable(nb):
 
 
 def executed(path: Path):
-    "A notebook with the outputs of a run. Raises `SystemExit` with what went wrong."
+    "A notebook with the outputs of a run, which it keeps. Raises `SystemExit` with what went wrong."
     [(_, made, error, _)] = outputs.run_apart([path], 1)
     if made is None:
         sys.exit(error)
-    nb = nbformat.read(path, as_version=4)
-    for cell, found in zip(nb.cells, made):
-        if cell.cell_type == "code":
-            cell.outputs = [nbformat.from_dict(output) for output in outputs.all_kept(found)]
-    return rejoin_lines(nb)
+    outputs.store(path, json.loads(path.read_text("utf-8")), made)
+    return rejoin_lines(nbformat.read(path, as_version=4))
 
 
 def readme() -> str:
