@@ -31,7 +31,7 @@ from leaves import copy_of, share_encoders
 from notebooks import ROOT
 
 CHANGED = ("losses/*.py", "measures/*.py", "diagnosis/changes.py", "diagnosis/decision.py", "papers/pages/*.py")
-NO_RULES = {"__init__", "plots", "pictures", "style"} # modules of how pages look
+NO_RULES = {"__init__", "plots", "pictures", "reading", "style"} # modules that draw, or name styles
 OPERATORS = re.compile(r"""core/(AddNot|NumberReplacer|ReplaceTrueWithFalse|ReplaceFalseWithTrue|ReplaceAndWithOr|
     ReplaceOrWithAnd|ReplaceBreakWithContinue|ReplaceContinueWithBreak|ExceptionReplacer|ZeroIterationForLoop|
     ReplaceUnaryOperator_Delete_\w+|ReplaceComparisonOperator_(Is_IsNot|IsNot_Is|(?!Is)\w+?_(?!Is)\w+)|
@@ -106,7 +106,7 @@ def contexts_of(path: Path) -> dict[int, set[str]]: # line -> the tests that run
 def tests_of(path: Path, line: int) -> set[str]:
     "Return the tests that run a line, or the last one above it that any runs; of what runs at import, all."
     contexts = contexts_of(path)
-    found = contexts[max(other for other in contexts if other <= line)]
+    found = contexts.get(max((other for other in contexts if other <= line), default=None), set())
     return (found if any(found) else set().union(*contexts.values())) - {""}
 
 
