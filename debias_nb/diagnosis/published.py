@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['POINT', 'TRAINED', 'ALL', 'FEWEST_TASKS', 'RULE', 'NOTES', 'SCORES', 'EMPTY', 'published_losses', 'task_scores',
-           'kind_verdicts', 'overall_verdicts', 'diagnose_results']
+           'task_verdicts', 'all_together', 'diagnose_results']
 
 # %% ../../nbs/diagnosis/published.ipynb #bfc19f39
 from dataclasses import replace
@@ -13,19 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import bdtr
-from scipy.stats import wilcoxon
 
 from .files.mteb_results import declared_sets, is_same_data, names_in, read_results
 from .files.mteb_results import with_known_revisions
 from ..data.registry import DataError
-from .changes import LEVEL, VERDICT, WHOLE
+from .changes import VERDICT, WHOLE
 from .decision import decide, named, results_of
 from .diagnosis import SEED, Diagnosis
 from .page import command_line, filled, versions
 from .ranges import check_numbers
 from ..files import package_file
-from ..measures.stats import holm, is_within, judge, paired
+from ..measures.stats import judge, paired
 
 # %% ../../nbs/diagnosis/published.ipynb #42985b5b
 POINT = .01 # what a task loses or more, on the page of published fine-tunes
@@ -33,13 +31,11 @@ TRAINED = ", trained on" # behind the kind of such tasks
 ALL = "all tasks"
 FEWEST_TASKS = 5 # of a kind that has a verdict, and of all tasks
 RULE = (
-    "All tasks together decide, if they are five or more; those that were trained on are judged by themselves. Kinds "
-    "of five tasks or more stand beside them. All tasks are better or worse by the "
-    "signed ranks of their changes (Wilcoxon). A kind is within the margin if the 95% confidence interval of its mean "
-    "change lies there, and so does every task. It is better or worse if three things hold: the interval does not lie "
-    "within the margin, the mean change is significant (t-test over tasks), and significantly more tasks went that way "
-    "than the other (sign test). Both are at 5% after Holm's correction for the number of kinds, and p is the larger "
-    "one. Tasks of one kind are not independent, since several are made of the same texts. So p may be too small.")
+    "The mean change over all tasks decides, if they are five or more; those that were trained on are judged by "
+    "themselves. Kinds of five tasks or more stand beside them. A mean change is within the margin if its whole 95% "
+    "confidence interval lies there (t over tasks). Else it is better or worse if it is significant at 5%, after "
+    "Holm's correction for the number of kinds. Tasks of one kind are not independent, since several are made of the "
+    "same texts. So p may be too small.")
 NOTES = [
     "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb "
     "diagnose-scores`.",
@@ -74,56 +70,25 @@ def task_scores(
         rose=change > 0, fell=change < 0, lost=change <= -POINT)
 
 
-def kind_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # tasks: of `task_scores`; margin: a fraction
-    "Judge what fine-tuning did to each kind of task with enough of them: a row a kind, as of `judge`; none decides."
-    kinds = tasks[tasks.groupby("test").test.transform("size") >= FEWEST_TASKS].groupby("test")
-    counts = kinds[["rose", "fell", "lost"]].sum()
-    signs = 2 * bdtr(counts[["rose", "fell"]].min(axis=1), counts.rose + counts.fell, .5).clip(upper=.5)
-    changes = [paired(rows.tuned, rows.base) for _, rows in kinds]
-    judged = judge(changes, margin).set_index(counts.index)
-    p = judged.p.clip(lower=holm(signs))
-    return _table(kinds, counts, changes, judged.assign(p=p), p < 1 - LEVEL, margin).assign(decides=False)
-
-
-def overall_verdicts(
-    tasks: pd.DataFrame, margin: float,
-) -> pd.DataFrame: # as `kind_verdicts`: a row for all tasks, and one for those that it was trained on
-    "Judge what fine-tuning did to all tasks, by the signed ranks of their changes (Wilcoxon)."
-    is_trained = tasks.test.str.endswith(TRAINED)
-    all_tasks = tasks.assign(test=np.where(is_trained, ALL + TRAINED, ALL))
-    groups = all_tasks[all_tasks.groupby("test").test.transform("size") >= FEWEST_TASKS].groupby("test")
-    counts = groups[["rose", "fell", "lost"]].sum()
+def task_verdicts(
+    tasks: pd.DataFrame, # of `task_scores`
+    margin: float, # a fraction
+) -> pd.DataFrame: # a row for each test with enough tasks
+    "Judge the mean change over the tasks of each test, corrected over all tests that are judged together."
+    groups = tasks[tasks.groupby("test").test.transform("size") >= FEWEST_TASKS].groupby("test")
+    means = groups[["base", "tuned", "change"]].mean().join(groups[["rose", "fell", "lost"]].sum())
     changes = [paired(rows.tuned, rows.base) for _, rows in groups]
-    judged = judge(changes, margin).set_index(counts.index)
-    ranks = [_signed_ranks(rows.change) for _, rows in groups]
-    p = holm([p_value for p_value, _ in ranks])
-    words = ["better" if rose else "worse" for _, rose in ranks]
-    judged = judged.assign(p=p, word=judged.word.where(judged.word == "within the margin", words))
-    is_same_way = np.sign(groups.change.mean()) == [1 if rose else -1 for _, rose in ranks]
-    return _table(groups, counts, changes, judged, (judged.p < 1 - LEVEL) & is_same_way, margin).assign(decides=True)
+    judged = judge(changes, margin).set_index(means.index).rename(columns={"word": "verdict"})
+    table = means.join(judged[["p", "verdict", "found"]]).assign(
+        low=[change.low for change in changes], high=[change.high for change in changes], cases=groups.size(),
+        part=WHOLE, metric="main_score", counted="tasks", share=1.)
+    return table.reset_index().reindex(columns=[*VERDICT, "rose", "fell", "lost"])
 
 
-def _signed_ranks(
-    changes: pd.Series,
-) -> tuple[float, bool]: # p, and whether the ranks of those that rose are the larger ones
-    changed = changes[changes != 0]
-    if changed.empty:
-        return 1., True
-    ranks = changed.abs().rank()
-    return float(wilcoxon(changed).pvalue), bool(ranks[changed > 0].sum() > ranks[changed < 0].sum())
-
-
-def _table(groups, counts: pd.DataFrame, changes: list, judged: pd.DataFrame, is_significant,
-           margin: float) -> pd.DataFrame:
-    "Return a row a group; it is certain of a word that is significant, or where each task lies within the margin."
-    table = groups[["base", "tuned", "change"]].mean().join(judged)
-    is_certain = is_within(groups.change.min(), groups.change.max(), margin).where(
-        table.word == "within the margin", is_significant)
-    table = table.assign(
-        verdict=table.word.where(is_certain, "cannot tell"), low=[change.low for change in changes],
-        high=[change.high for change in changes], cases=groups.size(), found=np.nan)
-    table = table.assign(part=WHOLE, metric="main_score", counted="tasks", share=1.)
-    return table.join(counts).reset_index().reindex(columns=[*VERDICT, *counts])
+def all_together(tasks: pd.DataFrame) -> pd.DataFrame: # as of `task_scores`, of a test or two
+    "Count all tasks as one test, and those that were trained on as another."
+    is_trained = tasks.test.str.endswith(TRAINED)
+    return tasks.assign(test=np.where(is_trained, ALL + TRAINED, ALL))
 
 # %% ../../nbs/diagnosis/published.ipynb #23978361
 def _tasks_of(scores: pd.DataFrame) -> str: # base and tuned by the levels of `KEY`
@@ -172,14 +137,14 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
     shared = scores.dropna()
     sets = declared_sets(folders["tuned"]) if trained is None else names_in(trained)
     tasks = task_scores(shared, sets)
-    overall = overall_verdicts(tasks, least)
+    overall = task_verdicts(all_together(tasks), least).assign(decides=True)
     if overall.empty or not tasks.change.any():
         problem = "all scores are the same, so one of the names is wrong"
         if overall.empty:
             problem = (f"{FEWEST_TASKS} tasks in common, trained on or not, are expected, each of one split, subset "
                        f"and version of the data; {_tasks_of(scores)}")
         raise DataError(f"{', '.join(map(str, folders.values()))}: {problem}; found {', '.join(tasks.index) or 'none'}")
-    of_kinds = kind_verdicts(tasks, least)
+    of_kinds = task_verdicts(tasks, least).assign(decides=False)
     verdicts = pd.concat([overall, of_kinds], ignore_index=True) if len(of_kinds) else overall
     results = [replace(result, like=result.test.endswith(TRAINED)) for result in results_of(overall)]
     decision = decide(results, None, margin=least, not_tested=[SEED])
