@@ -48,7 +48,7 @@ def select(
     rows = only(differences, **filters)
     if rows.empty:
         experiment = load_experiment(*differences.attrs["study"])
-        cells = [vars(cell) for table in experiment.tables for cell in table_cells(experiment, table, {})]
+        cells = [cell.fields for table in experiment.tables for cell in table_cells(experiment, table, {})]
         if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **filters).empty:
             raise KeyError(f"{experiment.name} at {experiment.profile} has nothing with {filters}")
     return rows

@@ -287,7 +287,7 @@ class ClaimEvidence:
         for column in (gain, cell.column):
             cells_by_method = self.tables[cell.table][cell.profile, cell.encoder, column]
             steps = [step for step in cells_by_method.values() if step.family == cell.family]
-            steps = sorted(steps, key=attrgetter("strength"))
+            steps = sorted(steps, key=attrgetter("setting.strength"))
             base, *sides = [
                 side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction")
                 for step in (cells_by_method["Base"], *steps)]

@@ -124,7 +124,7 @@ def strength_path(
     """Return the path of each method along its strength, and the levels of Base and plain fine-tuning.
 
     Means over seeds with their 95% intervals; a single run without resamples is its own interval."""
-    cells = [cell for cell in study.cells if cell.table == table and cell.n]
+    cells = [cell.fields for cell in study.cells if cell.table == table and cell.level]
     rows = pd.DataFrame(
         cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
     rows = rows.fillna({"low": rows.value, "high": rows.value}).rename(columns={"evaluate": "test"})

@@ -132,7 +132,8 @@ def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
-    kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
+    frame = pd.DataFrame([cell.fields for cell in cells], columns=CELL)
+    kinds = {"": [frame.astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
     for study in studies:
         for kind, frames in _tables_of(study, results):
             if len(frames):
