@@ -400,9 +400,9 @@ def show(
     It says value, interval, records, seeds, settings and commits, and the command that makes the runs again."""
     project_here()
     from ..pages.facts import Facts
-    from ..pages.numbers import sources
+    from ..pages.numbers import fact_sources
     facts = Facts.read()
-    found = sources(what) or ({f"fact {what}": []} if what in facts else {})
+    found = fact_sources(what) or ({f"fact {what}": []} if what in facts else {})
     if not found:
         raise RunnerError(f"{what!r} is no fact of reports/facts.csv, and no number of README, FINDINGS, CLAIMS or "
                           "REPORT")

@@ -64,7 +64,7 @@ class Cell:
 
     @property
     def fields(self) -> dict: # name -> value, those of its parts included
-        level = vars(self.level) if self.level else {"n": 0}
+        level = vars(self.level) if self.level else {"value": None, "n": 0}
         return level | vars(self.setting) | vars(self)
 
     @property
@@ -76,7 +76,7 @@ class Cell:
         return self.encoder, self.method, self.column
 
 
-def side_of(
+def cell_side(
     cell: Cell,
     records: Records,
     unit: str, # of the numbers
@@ -95,7 +95,7 @@ def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newes
     level = None
     notes = []
     if ids:
-        level = mean_level(side_of(cell, records, cell.unit))
+        level = mean_level(cell_side(cell, records, cell.unit))
         status = "measured"
         if len(ids) < len(cell.runs):
             status = "partial"

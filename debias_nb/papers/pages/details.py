@@ -79,13 +79,13 @@ NOT_SHOWN = (
 )
 
 
-def is_shown(texts: Iterable[str]) -> bool: # all that a page would show of a case
+def is_decent(texts: Iterable[str]) -> bool: # all that a page would show of a case
     "Return whether no text has a word of violence or abuse."
     unshown = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
     return not any(map(unshown.search, texts))
 
 
-def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
+def mean_gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
     "Average the gradient norm of each raw term at the plainly fine-tuned encoder over seeds."
     rows = []
     for record, norms in extras(records, "gradient norms"):
