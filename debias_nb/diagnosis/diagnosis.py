@@ -17,7 +17,7 @@ from .recommendation import trade_points
 from .recommendations import LAST, LIKE_NEW
 from .scores import threshold_sentence
 from .targets import DIAGNOSIS as FILES
-from .targets import write_whole
+from .targets import write_target
 
 SCHEMA = 3 # of report.json
 NO_TRAINING = "Was any of this trained on? With the pairs of training (--train) overlap is counted."
@@ -152,7 +152,7 @@ class Part(NamedTuple):
     columns: list[str] | None = None # that are shown; None: all
 
 
-PARTS = (
+PAGE_PARTS = (
     Part("verdicts", "What happened on each test?",
          columns=["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
     Part("averaged", "What should I do?", columns=["share", "value", "change", "low", "high"]),
@@ -167,7 +167,7 @@ PARTS = (
     Part("flaws", "Can I trust the data?", flaws_sentence, ["file", "what", "count", "examples"]),
     Part("scores", "How good is each scorer?"),
 )
-FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
+URGENT_REASONS = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
     "ship": "Set your threshold again: the page says below what passes at the old one.",
     "do not ship": "Train again with the program below, on a file of unlabeled texts like the new data. Without such "
@@ -271,7 +271,7 @@ class Diagnosis:
         lost = {name: rows.rename(columns=moments) for name, rows in self.flips.items()}
         frames = vars(self) | {"flips": lost, "flaws": self.flaws.sort_values("count", ascending=False, kind="stable")}
         sections = []
-        for key, title, sentence, columns in PARTS:
+        for key, title, sentence, columns in PAGE_PARTS:
             by_name = tables(frames[key])
             texts = answers.get(key, [])
             if sentence:
@@ -291,7 +291,7 @@ class Diagnosis:
         decision = self.decision
         call = decision.call
         cases = listed([result.counted for result in decision.results] or ["pairs"])
-        step = decision.reason if decision.reason.startswith(FIRST) else STEPS[call].format(cases=cases)
+        step = decision.reason if decision.reason.startswith(URGENT_REASONS) else STEPS[call].format(cases=cases)
         if cases == "tasks" and call == "cannot tell":
             step = ("Run more tasks with mteb, or give what `mteb run --prediction-folder` writes to --scores, which "
                     "has intervals by query.")
@@ -344,7 +344,7 @@ class Diagnosis:
         card = path.read_text("utf-8") if path.exists() else ""
         head, _, remainder = card.partition("<!-- debias-nb -->")
         tail = remainder.partition("<!-- /debias-nb -->")[2].lstrip("\n")
-        write_whole(path, f"{head.rstrip()}\n\n{block.strip()}\n{tail}".lstrip())
+        write_target(path, f"{head.rstrip()}\n\n{block.strip()}\n{tail}".lstrip())
 
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
@@ -364,7 +364,7 @@ class Diagnosis:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in self.files().items():
-            write_whole(folder / name, text)
+            write_target(folder / name, text)
         return folder / FILES[0]
 
     def failing(self, fail_on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests

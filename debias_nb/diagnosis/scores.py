@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from .decision import MUCH, passing_moved
-from .test_sets import FIRST, PairTest, QueryTest, Test, first_rank, level
+from .test_sets import FALSE_POSITIVES, PairTest, QueryTest, Test, first_rank, level
 
 RATES = ("false positives", "recall", "precision")
 
@@ -72,7 +72,7 @@ def thresholds(
         counts = test.all_weights[:, nonmatches]
         base = test.scores["base"][nonmatches]
         if in_use is None:
-            rates = np.full(len(counts), FIRST)
+            rates = np.full(len(counts), FALSE_POSITIVES)
             base_cut_offs = cut_offs(base, rates, counts)
         else:
             rates = counts @ (base >= in_use).astype(float) / np.maximum(1, counts.sum(1))

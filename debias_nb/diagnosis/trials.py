@@ -167,8 +167,8 @@ def rows_of(
 
 
 WORTH_WORKERS = 30 # seconds of training, from which on processes of their own are begun, which takes some seconds each
-FIRST = 0 # the seed with which strengths are tried
-COLUMNS = ["method", "strength", "value"]
+CHOICE_SEED = 0 # the seed with which strengths are tried
+CHOICE_COLUMNS = ["method", "strength", "value"]
 
 
 @dataclass
@@ -228,14 +228,14 @@ class Trials:
         "Give open methods the strength that does best in validation, the weakest of equals; return what was tried."
         if not self.validation:
             return None
-        todo = [(replace(method, strength=strength), FIRST) for method in self.methods if method.is_open
+        todo = [(replace(method, strength=strength), CHOICE_SEED) for method in self.methods if method.is_open
                 for strength in strengths_of(method, self.settings.loss)[1]]
         if not todo:
-            return pd.DataFrame(columns=COLUMNS)
+            return pd.DataFrame(columns=CHOICE_COLUMNS)
         results = self._results(todo, self.validation)
         decides = results.metric == results.test.map({name: self.task.tests[name].metric for name in self.validation})
         table = results[decides & (results.part == WHOLE)].groupby(
-            COLUMNS[:2], sort=False, as_index=False).value.mean()[COLUMNS]
+            CHOICE_COLUMNS[:2], sort=False, as_index=False).value.mean()[CHOICE_COLUMNS]
         best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
         self.methods = [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods]
         return table

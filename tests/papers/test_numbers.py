@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from debias_nb.commands.cli import app
 from debias_nb.files import project_root
 from debias_nb.papers.pages.facts import Facts
-from debias_nb.papers.pages.numbers import FILE, NUMBER, PAGES, UNSEEN, bindings, manifest
+from debias_nb.papers.pages.numbers import NUMBERS_FILE, NUMBER, PAGES, UNSEEN, bindings, manifest
 from debias_nb.runs.records import Store
 
 ROOT = project_root()
@@ -33,7 +33,7 @@ def other(digit, draw):
 
 def test_every_number_comes_from_somewhere_and_the_manifest_says_from_where():
     assert [row for page in PAGES for row in bindings(page, FACTS) if not row.source] == []
-    assert (ROOT / "reports" / FILE).read_text("utf-8") == manifest(FACTS)
+    assert (ROOT / "reports" / NUMBERS_FILE).read_text("utf-8") == manifest(FACTS)
 
 
 def test_a_number_that_is_changed_on_a_page_is_found(draw):

@@ -291,7 +291,7 @@ def test_weights_late_in_training_are_means_over_seeds():
 
 
 def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
-    norms = details.gradient_norms([weight_record("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
+    norms = details.mean_gradient_norms([weight_record("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
                                     weight_record("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
     rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"],
                          "strength": [.1, 1., .1]})

@@ -397,9 +397,9 @@ def _show_cells(number: str, page: str, with_ids: bool) -> None: # number: as th
     found = False
     for study in (results.load(one.name, one.profile) for one in experiments):
         for cell in study.cells:
-            if cell.value is not None and f"{cell.value:.{digits}f}" == number.replace("−", "-"):
+            if cell.level and f"{cell.value:.{digits}f}" == number.replace("−", "-"):
                 found = True
-                ends = "" if cell.low is None else f" [{cell.low:.6g}, {cell.high:.6g}]"
+                ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
                 echo(f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}")
                 for line in _runs_of(study, cell.records, with_ids, cell.table):
                     echo(line)
@@ -422,9 +422,9 @@ def show(
         return _show_cells(what, page, ids)
     from ..pages.facts import Facts
     from ..pages.frame import Results
-    from ..pages.numbers import sources
+    from ..pages.numbers import fact_sources
     facts = Facts.read()
-    found = sources(what) or ({f"fact {what}": []} if what in facts else {})
+    found = fact_sources(what) or ({f"fact {what}": []} if what in facts else {})
     if not found:
         raise RunnerError(f"{what!r} is no fact of reports/facts.csv, and no number of README, FINDINGS, CLAIMS or "
                           "REPORT")

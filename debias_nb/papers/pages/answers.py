@@ -42,7 +42,7 @@ def select(
     rows = only(differences, **filters)
     if rows.empty:
         experiment = load_experiment(*differences.attrs["study"])
-        cells = [vars(cell) for table in experiment.tables for cell in table_cells(experiment, table, {})]
+        cells = [cell.fields for table in experiment.tables for cell in table_cells(experiment, table, {})]
         if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **filters).empty:
             raise KeyError(f"{experiment.name} at {experiment.profile} has nothing with {filters}")
     return rows
@@ -168,14 +168,14 @@ def _detectable_text(mean: Estimate | None) -> str:
     return f"; the detectable difference (80% power) is {stats.detectable(mean):.1f} points"
 
 
-def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
+def detectable_range(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
     "Say what tests can detect; more than the whole scale is no size."
     ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is"
             for size in _ends(sizes)[:2]] if len(sizes) else []
     return " to ".join(dict.fromkeys(ends))
 
 
-def counts(words: pd.Series) -> dict[str, int]:
+def verdict_counts(words: pd.Series) -> dict[str, int]:
     "Count the verdicts of differences, a column each."
     return {column: int((words == word).sum()) for word, column in COUNT_COLUMNS.items()}
 
@@ -222,7 +222,7 @@ def summarize(
             "estimate, points": "not run" if mean is None else bracket(mean), "effect": effect_text(mean),
             "printed difference, points": from_to(sizes),
             "printed size": printed_size(mean, sizes, SLIGHT) if mean and len(sizes) else "",
-        } | counts(judged_rows.word) | {"difference, points": from_to(judged_rows.difference)}
+        } | verdict_counts(judged_rows.word) | {"difference, points": from_to(judged_rows.difference)}
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     table = table.loc[:, (table != "").any()].rename_axis("test", axis=1)
     table.attrs["rows"] = drawn

@@ -13,7 +13,7 @@ from ..data.author_splits import paper_split
 from ..data.authors import planted_texts
 from ...runs.config import load_experiment
 from ...runs.pairing import alike, made_by
-from .details import extras, first_cases, sort_methods, is_shown, place, sign_test, which_way
+from .details import extras, first_cases, sort_methods, is_decent, place, sign_test, which_way
 from .expected import load_expected
 from .frame import Study
 from .plots import canvas, check_frame, our_style
@@ -164,7 +164,7 @@ def picked_cases(
             queries = [dict(zip(methods, of_query)) for of_query in zip(*methods.values())]
             cases = [case_of(query) | {"place": origin} for query in queries
                      if any(query["Base"].get("causal", [True]))]
-            candidates = [case for case in cases if is_shown(case_texts(case))]
+            candidates = [case for case in cases if is_decent(case_texts(case))]
             out += sorted(candidates, key=itemgetter("rise"), reverse=True)[:count]
     return out
 
@@ -386,7 +386,7 @@ def most_confused(records, method):
     rows = []
     for (_, _, test), cases in first_cases(records).items():
         wrong = [case for case in cases.get(method, []) if not case["right"]
-                 and is_shown([case["question"], case["answer"], case["relevant"]])]
+                 and is_decent([case["question"], case["answer"], case["relevant"]])]
         if wrong:
             case = max(wrong, key=likeness)
             texts = {name: shorten(case[key], ANSWER_CHARACTERS, placeholder=" …")
@@ -407,7 +407,7 @@ def show_answers(
         for method in [name for name in methods or cases if name != base and {name, base} <= cases.keys()]:
             parts = []
             for selection in (right_alone(cases, method, base), right_alone(cases, base, method)):
-                parts.append(selection[selection.apply(is_shown, axis=1)].head(count))
+                parts.append(selection[selection.apply(is_decent, axis=1)].head(count))
             show(f"**{', '.join(origin)}: {method} and {base}**", pd.concat(parts)[["question", "kind", base, method]])
 
 

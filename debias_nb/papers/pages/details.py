@@ -79,13 +79,13 @@ NOT_SHOWN = (
 )
 
 
-def is_shown(texts: Iterable[str]) -> bool: # all that a page would show of a case
+def is_decent(texts: Iterable[str]) -> bool: # all that a page would show of a case
     "Return whether no text has a word of violence or abuse."
     unshown = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
     return not any(map(unshown.search, texts))
 
 
-def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
+def mean_gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
     "Average the gradient norm of each raw term at the plainly fine-tuned encoder over seeds."
     rows = []
     for record, norms in extras(records, "gradient norms"):
@@ -124,7 +124,7 @@ def strength_path(
     """Return the path of each method along its strength, and the levels of Base and plain fine-tuning.
 
     Means over seeds with their 95% intervals; a single run without resamples is its own interval."""
-    cells = [cell for cell in study.cells if cell.table == table and cell.n]
+    cells = [cell.fields for cell in study.cells if cell.table == table and cell.level]
     rows = pd.DataFrame(
         cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
     rows = rows.fillna({"low": rows.value, "high": rows.value}).rename(columns={"evaluate": "test"})

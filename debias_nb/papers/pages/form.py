@@ -112,7 +112,7 @@ def side_by_side(
 BLANK, QUOTED, UNEXPLAINED = "blank in print", "quoted from earlier work", "that no run of ours makes"
 
 
-def lacking(
+def blank_reasons(
     cells: pd.DataFrame, # printed cells, of `side_by_side`
     reasons: Mapping[str, str], # what a cell is of -> why no run of ours makes it
 ) -> str: # `56 with SuperUser, whose pairs have no public address`
@@ -142,7 +142,7 @@ def show_cells(
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{CAPTION_UNITS[printed.unit]}"
     spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
     words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "
-             f"ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")
+             f"ours beside them.{f' Without: {blank_reasons(without, expected.without)}.' * bool(len(without))}")
     if rows.empty: # other data than the paper's, or none
         show(f"## {title_of(table)}", f"{words} {note}", means(study[table]), missing(study, table))
         return

@@ -86,7 +86,7 @@ class Study:
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
         for cell in self.cells:
-            place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
+            place = cell.fields | dict(test=cell.column, complete=cell.status in COMPLETE)
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
                 for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)

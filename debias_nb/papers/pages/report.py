@@ -46,7 +46,7 @@ def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind 
 Keep = Callable[[Path, "NotebookNode"], None] # what is done with a notebook, and it executed
 
 
-def outputs_of(notebook: "NotebookNode") -> list[Output]: # notebook: executed
+def page_outputs(notebook: "NotebookNode") -> list[Output]: # notebook: executed
     "Return what a notebook displays on its page, text included."
     outputs = []
     for cell in notebook.cells:
@@ -132,7 +132,8 @@ def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
-    kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
+    frame = pd.DataFrame([cell.fields for cell in cells], columns=CELL)
+    kinds = {"": [frame.astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
     for study in studies:
         for kind, frames in _tables_of(study, results):
             if len(frames):
@@ -234,7 +235,7 @@ def write_notebook(
     names.clear() # what it has made is not kept for the next page
     if keep:
         keep(notebook, executed)
-    outputs = outputs_of(executed)
+    outputs = page_outputs(executed)
     for one in outputs:
         if one.kind == "text/markdown":
             one.data = seen_from_page(one.data, name)
