@@ -139,7 +139,7 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
 def decision_of(
     told: dict, # a twin's
     verdicts,   # a data frame
-    like: str,  # the test that is like training
+    like: str,  # the test in distribution
 ):
     "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
     from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
@@ -152,7 +152,7 @@ def decision_of(
     return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=extra)
 
 
-def from_twin(twin: dict, like: str): # like: the test that is like training
+def from_twin(twin: dict, like: str): # like: the test in distribution
     "Return the `Diagnosis` that a twin's numbers and facts give, in the words of now."
     import pandas as pd
     from debias_nb.diagnosis import changes, diagnosis as made

@@ -75,7 +75,7 @@ def verdicts(
     tests: list[Test],
     disjoint: dict[str, np.ndarray] | None = None, # of each test that shares texts with training, the cases that do not
     margin: float = MARGIN,
-) -> pd.DataFrame: # a row a test, part and metric
+) -> pd.DataFrame: # one row per test, part and metric
     """Judge what fine-tuning did to each test, and to the cases that share no text with training where others do.
 
     p has Holm's correction over the tests, for each metric and part by itself."""
@@ -156,7 +156,7 @@ def sentences(table: pd.DataFrame) -> list[str]: # of `verdicts`, of one test
         f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}."]
 
 # %% ../../nbs/diagnosis/changes.ipynb #89ac99c4
-def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and metric; fractions
+def score_table(tests: list[Test]) -> pd.DataFrame: # one row per test, scorer and metric; fractions
     "Measure every scorer on every test, with intervals over the test's cases."
     rows = []
     for test in tests:

@@ -37,7 +37,7 @@ REFERENCES = {"plain": "plain fine-tuning", "base": "the base"} # what every met
 FEW_SEEDS = 3 # so many find large differences alone
 COMPARISON_SCHEMA = 5 # of report.json
 COMPARISON_RULE = ( # a line is an item of a list
-    "The picture shows what each method gains and loses. Right is better where data is like training. Up is better on "
+    "The picture shows what each method gains and loses. Right is better in distribution. Up is better on "
     "the new test that each method changes worst. A dashed line joins the methods that no other method beats on both.\n"
     "Better: the interval does not lie within the margin, and the difference is significant at 5%, corrected for all "
     "comparisons with the base in one metric.\n"
@@ -115,7 +115,7 @@ class Comparison:
     Parameters
     ----------
     results : DataFrame
-        A row a method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values on
+        One row per method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values on
         resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what is
         disjoint from training. Fractions.
     methods : list of Method
@@ -133,7 +133,7 @@ class Comparison:
     margin : float
         The smallest change that matters, in points.
     like : str
-        The test that is like training; all others are new data.
+        The test in distribution; all others are new data.
     kind : str, optional
         What the training pairs are of: sentences or offers.
     """
@@ -196,7 +196,7 @@ class Comparison:
         scores = self.scores[self.scores.test.isin(tests) & (self.scores.part == WHOLE)]
         return scores[self._decides(scores)]
 
-    def means(self) -> pd.DataFrame: # a row a method, a column a test
+    def means(self) -> pd.DataFrame: # one row per method, one column per test
         "Show mean and standard deviation over seeds of what decides, in percent; one trial has no spread."
         def cell(values):
             spread = f" ± {100 * values.std():.1f}" if len(values) > 1 else ""
@@ -272,7 +272,7 @@ class Comparison:
             frames.append(table.assign(against=reference, part=part))
         return pd.concat([table for table in frames if len(table)], ignore_index=True)
 
-    def levels(self) -> pd.DataFrame: # a row a method, test, part and metric; fractions
+    def levels(self) -> pd.DataFrame: # one row per method, test, part and metric; fractions
         "Compute the level of each method, with intervals over seeds and resampled cases."
         rows = []
         results = self.results[self.results.test.isin(self.tests)]

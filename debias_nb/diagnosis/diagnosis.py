@@ -35,7 +35,7 @@ WHAT = {"matches": "act as a shortcut", "others": "raise the scores of non-match
 
 
 def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFrame: # empty without steps
-    "List the change against the base, a row a test and share of the tuned weights, with both ends."
+    "List the change against the base, one row per test and share of the tuned weights, with both ends."
     columns = ["test", "metric", "share", "value", "change", "low", "high"]
     rows = []
     for result in results if steps else []:
@@ -118,7 +118,7 @@ HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
     "averaged":
         "Each dot is a share. Higher is better on the new test that lost most at that share. Further right is better "
-        "on the test that is like training. Whiskers are 95% confidence intervals against the base. The gray band is a "
+        "on the test in distribution. Whiskers are 95% confidence intervals against the base. The gray band is a "
         "loss within the margin.",
     "thresholds":
         "A pair passes if its score is at or above the cut-off. Kept is the cut-off in use. By default it is the one "
@@ -190,7 +190,7 @@ class Diagnosis:
     decision : Decision
         Whether to ship the tuned encoder, and why.
     verdicts : DataFrame
-        A row a test, part and metric, the one that decides first: both models' values, the change with its 95%
+        One row per test, part and metric, the one that decides first: both models' values, the change with its 95%
         interval, p after Holm, and the word; `planned` is the change that the size of the test alone was expected to
         find, `found` the one by its resamples. The part is all of the test, or what shares no text with training, where
         the rest does.
@@ -201,13 +201,13 @@ class Diagnosis:
     reasons : list of str
         What a verdict may come from, where it can be told.
     scores : DataFrame
-        A row a test, scorer and metric.
+        One row per test, scorer and metric.
     words : dict
         Words that `gained` and `lost` importance, a frame each; empty where scores were given.
     slices : DataFrame
         Where the change sits.
     shortcuts : DataFrame
-        A row a test and what the words go with in training: what becomes of the test without words that mislead there.
+        One row per test and what the words go with in training: what becomes of the test without words that mislead there.
     flaws : DataFrame
         What is wrong with the data.
     flips : dict
@@ -221,9 +221,9 @@ class Diagnosis:
     left_out : dict
         Test that is too small for an interval to what is too small about it.
     averaged : DataFrame
-        A row a test and share of the tuned weights: `value`, and `change` against the base with its interval.
+        One row per test and share of the tuned weights: `value`, and `change` against the base with its interval.
     thresholds : DataFrame
-        A row a test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
+        One row per test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
     ranks : dict
         Test of queries to how their ranks moved.
     all_clear : AllClear, optional
@@ -316,7 +316,7 @@ class Diagnosis:
         )
 
     def trade(self) -> list[dict]: # as of `trade_points`
-        "List what each share gains on the test that is like training, and on the new test that lost most."
+        "List what each share gains on the test in distribution, and on the new test that lost most."
         like = {result.test for result in self.decision.results if result.like}
         results = {}
         for row in self.averaged.to_dict("records"):
@@ -356,7 +356,7 @@ class Diagnosis:
         return "\n".join(map(on_one_line, [f"{self.decision.heading} {self.decision.reason}", *sentences]))
 
     def _repr_html_(self) -> str:
-        "Show the decision and a card a test, as a notebook does."
+        "Show the decision and one card per test, as a notebook does."
         return screen(self.decision, self.cards)
 
     def save(self, folder: str | Path) -> Path: # of the page

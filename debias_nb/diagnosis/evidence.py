@@ -80,7 +80,7 @@ def slices(
     tests: list[Test],
     smaller: list[Test], # `sampled` of each: those whose words are looked at
     training_words: set[str] | None,
-) -> pd.DataFrame: # a row a test, kind and slice
+) -> pd.DataFrame: # one row per test, kind and slice
     "Measure the change in each slice that is large enough; a kind with one slice alone is left out."
     rows = []
     for test, sample in zip(tests, smaller):
@@ -188,7 +188,7 @@ def shortcuts(
     words: dict[str, list[str]],    # of `candidate_words`
     margin: float = MARGIN,
     progress: bool = False,
-) -> pd.DataFrame: # a row a test and what the words go with in training
+) -> pd.DataFrame: # one row per test and what the words go with in training
     """Find out whether the tuned model gains more than the base without words that mislead on a test.
 
     `more` is its change minus the base's on the same pairs, and `p`, corrected for the tests, is for it; `lost` is what
@@ -350,7 +350,7 @@ def flaws(
     suspects: np.ndarray, # rows of training
     progress: bool = False,
 ) -> pd.DataFrame:
-    "Count what is wrong with the data, a row a finding and file, with its first lines."
+    "Count what is wrong with the data, one row per finding and file, with its first lines."
     files = [("train", train, suspects)] if train is not None else []
     training = {} # pair -> its label, None where it has both; a set for each would take more memory than all texts
     for _, file, _ in files:

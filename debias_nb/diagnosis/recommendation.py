@@ -138,7 +138,7 @@ def recommend(
 def trade_points(
     results: dict[str, list[Result]],
 ) -> list[dict]: # name, like, new, low, high, joined; empty without both kinds of tests
-    "List of each method and the base the change where it is like training and on the new test that it changes worst."
+    "List of each method and the base the change in distribution and on the new test that it changes worst."
     points = [{"name": "base", "like": 0., "new": 0., "low": 0., "high": 0.}]
     for name, method_results in results.items():
         like, new = ([result for result in method_results if result.part == WHOLE and result.like == side]

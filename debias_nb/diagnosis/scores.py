@@ -59,7 +59,7 @@ def thresholds(
     tests: list[Test],
     models: dict[str, str],       # scorer -> what it is called
     in_use: float | None = None,  # the cut-off in use; None: that of 5% false positives in the base
-) -> pd.DataFrame: # a row a test of pairs, model and cut-off, which is `kept` or `set again`
+) -> pd.DataFrame: # one row per test of pairs, model and cut-off, which is `kept` or `set again`
     """Compute what a cut-off does before and after fine-tuning.
 
     The rates are the fraction of the other pairs that pass, of the matches that pass, and of matches among what passes,

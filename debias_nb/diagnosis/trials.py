@@ -154,7 +154,7 @@ def _numbers(resampled: np.ndarray) -> list[float | None]: # None: a resample ha
 def rows_of(
     method: Method, record: dict,
 ) -> list[dict]: # as of `record_results`, with method, strength, test, part and one score
-    "Read what a record says of a method: a row a test, part and metric; fractions."
+    "Read what a record says of a method: one row per test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
     for test in record["config"]["evaluate"]:

@@ -132,7 +132,7 @@ def test_better_on_trained_tasks_alone_is_no_reason_to_ship(folders):
     for task in RETRIEVAL:
         (folders["tuned"] / f"{task}.json").unlink()
     assert diagnosis_of(folders,
-                        trained=STS).decision.heading == "Better on data like training; new data were not tested."
+                        trained=STS).decision.heading == "Better in distribution; new data were not tested."
     assert diagnosis_of(folders).decision.call == "ship"
 
 

@@ -2,6 +2,7 @@
 import random
 import shutil
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -78,3 +79,15 @@ def test_a_number_leads_to_its_runs():
     assert "outreg_ngame: " in CliRunner().invoke(app, ["show", "--", number], catch_exceptions=False).output
     refused = CliRunner().invoke(app, ["show", "12345.678"])
     assert refused.exit_code != 0
+
+
+def test_a_cell_of_a_table_leads_to_its_own_runs():
+    cells = pd.read_csv(ROOT / "reports/itvreg/table02.csv").query("profile == 'small' and method == 'OutReg'")
+    value = cells.value.iloc[0]
+    asked = ["show", f"{value:.1f}", "--page", "itvreg/table02"]
+    said = CliRunner().invoke(app, asked, catch_exceptions=False).output
+    [line] = [line for line in said.splitlines() if f"OutReg, {cells.column.iloc[0]}" in line and "potion" in line]
+    assert f"{value:.1f}"[:2] in line and f" {cells.n.iloc[0]} runs of experiments/itvreg/table02.small.parquet" in said
+    assert "again: debias-nb run itvreg/table02 --profile small --fresh" in said and "commits: " in said
+    for wrong in (["12345.6", "--page", "itvreg/table02"], ["13.1", "--page", "itvreg/nothing"]):
+        assert CliRunner().invoke(app, ["show", *wrong]).exit_code != 0

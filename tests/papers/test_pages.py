@@ -23,7 +23,7 @@ from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_che
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
-from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs
+from debias_nb.papers.pages.tables import differences, gains_and_losses, intervals, means, missing, pairs
 from debias_nb.papers.pages.tables import provenance
 from debias_nb.papers.pages.tables import strength_of
 from debias_nb.papers.pages.verdicts import resting_on
@@ -184,14 +184,6 @@ def test_a_command_has_the_parameters_of_its_page(study):
 
 
 MOST_WORDS = 60 # of what a reader hears who cannot see a figure
-
-
-def test_a_figure_is_told_in_a_sentence():
-    comparisons = pd.concat([of_size(size, -size).assign(method=f"OutReg {size}, texts of Quora", against="Finetuned")
-                             for size in range(1, 40)])
-    sentence = alt_text(comparisons, "Points above plain fine-tuning, test by test")
-    assert "of 39 methods" in sentence and len(sentence.split()) < MOST_WORDS
-    assert alt_text(comparisons[:2], "What") == "What: OutReg 1, texts of Quora (−1.0 to +1.0)"
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "reports").rglob("*.md")), ids=str)

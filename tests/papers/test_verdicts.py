@@ -47,7 +47,7 @@ def cell_of(method, column, level, ids, profile="small", **changes):
 
 
 def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.002, rng=None, **options):
-    "A table with a cell a method and column: `levels` are its means."
+    "A table with one cell per method and column: `levels` are its means."
     rng = rng or np.random.default_rng(0)
     cells = []
     records = {}

@@ -70,7 +70,7 @@ def _files_found(folder: Path) -> str:
 
 def with_known_revisions(
     scores: dict[str, pd.Series], # of `read_results`, by folder
-) -> tuple[pd.DataFrame, int]: # a column a folder, and how many were matched so
+) -> tuple[pd.DataFrame, int]: # one column per folder, and how many were matched so
     "Put the scores of two folders side by side; an unknown version of the data is the other's, if it has just one."
     count = 0
     named = {}

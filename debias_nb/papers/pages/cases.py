@@ -30,7 +30,7 @@ CASE_COUNTS = (
 )
 
 
-def case_counts(records: list[dict]) -> pd.DataFrame: # a row an encoder, corpus, evaluation set and further method
+def case_counts(records: list[dict]) -> pd.DataFrame: # one row per encoder, corpus, evaluation set and further method
     """Count the queries that tell what the paper prints, and those that tell its reverse; first seed.
 
     By the first item: of those that Base has right and plain fine-tuning wrong (`lost`) the method has some right
@@ -226,7 +226,7 @@ def case_importance(case: dict) -> pd.DataFrame: # position, token, causal, meth
 
 @our_style()
 def importance_plot(frame): # of one text: position, token, method, importance, causal (True, False, or None: not known)
-    "Draw a row a method, the tokens in the order of the text, slanted where they are long; a token may occur twice."
+    "Draw one row per method, tokens in the order of the text, slanted where they are long; a token may occur twice."
     rows = check_frame(frame, ["position", "importance"])
     table = rows.pivot(index="method", columns="position", values="importance")
     table = table.loc[rows.method.unique()]
@@ -297,7 +297,7 @@ ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "los
 
 def answer_counts(
     records: list[dict], reference: str,
-) -> pd.DataFrame: # a row an encoder, corpus, test and further method
+) -> pd.DataFrame: # one row per encoder, corpus, test and further method
     """Count the questions that a method answers and the reference does not (`won`), and the reverse (`lost`).
 
     With the first seed, of all and of those misled by overlap; `p` is of an exact sign test, two-sided."""
@@ -494,7 +494,7 @@ def first_of_each(leaks: pd.DataFrame) -> pd.DataFrame: # of `leak_rows`
     return first.assign(cosine=first.cosine.map("{:.2f}".format)).drop(columns="shared words")
 
 
-def drawn_split() -> tuple[pd.DataFrame, str]: # a row a part of the split; what is left out
+def drawn_split() -> tuple[pd.DataFrame, str]: # one row per part of the split; what is left out
     """Split synthetic authors, some of whom wrote more than others, as the paper does.
 
     Each part has its texts, authors and topics, and how many of its authors and topics also occur in training."""

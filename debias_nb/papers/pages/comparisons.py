@@ -202,7 +202,7 @@ class ClaimEvidence:
 
     def compare(
         self, lines: Iterable[Line],
-    ) -> pd.DataFrame: # `COMPARISON_COLUMNS`, a row a comparison; for `add_claim_verdicts`
+    ) -> pd.DataFrame: # `COMPARISON_COLUMNS`, one row per comparison; for `add_claim_verdicts`
         """Make every comparison of some lines, with its difference or the reason why there is none.
 
         Raises as `check`."""

@@ -1,4 +1,4 @@
-"""From the lines of the record files to one tidy table: a row a run, test and metric."""
+"""From the lines of the record files to one tidy table: one row per run, test and metric."""
 import gc
 import math
 from collections.abc import Callable, Iterator
@@ -82,7 +82,7 @@ class Study:
 
     @cached_property
     def runs(self) -> pd.DataFrame: # `RUN_COLUMNS`; values in the unit of their table
-        "A row a run, test and metric."
+        "One row per run, test and metric."
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
         for cell in self.cells:

@@ -165,9 +165,9 @@ def _csv(frame: pd.DataFrame) -> bytes:
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "facts": "FACTS", "what_to_do": "diagnosis/WHAT_TO_DO",
+    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "facts": "FACTS",
     "findings": "FINDINGS", **{study: study for study in STUDIES},
-    "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
+    "report": "REPORT", "cost": "COST", "maintenance": "MAINTENANCE", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
@@ -218,7 +218,7 @@ def has_notebook(name: str) -> bool: # of `nbs/papers/`
 
 def write_notebook(
     name: str,             # of a notebook in `nbs/papers/`
-    out: Path,             # folder for the pages, one folder a paper inside
+    out: Path,             # folder for the pages, one folder per paper inside
     results: Results,      # that the notebook reads
     parameters: dict[str, object], # of which it takes those that it declares
     beside: dict[str, bytes] | None = None, # further files -> content
@@ -305,7 +305,7 @@ def arrange(
 
 def write_page(
     name: str,            # `paper/experiment`
-    out: Path,            # folder for the pages, one folder a paper inside
+    out: Path,            # folder for the pages, one folder per paper inside
     results: Results,     # with the records that it shows
     keep: Keep | None = None,
 ) -> list[Path]: # what was written
