@@ -186,7 +186,7 @@ def test_every_place_advises_the_same_method():
         advice = paragraph(text, words)
         assert recommendations.GENERAL.program in advice and "OutReg(0.1)" not in advice, words
     [share] = re.findall(r"on sentences with (\d+%)", TOOL)
-    assert share == f"{recommendations.SHARE:.0%}" and f"λ from {recommendations.STRENGTHS}," in TOOL
+    assert share == f"{recommendations.SHARE:.0%}" and f"λ from {recommendations.USUAL_STRENGTHS}," in TOOL
     for page in (TOOL, TEXT):
         [call] = re.findall(r"OutReg\([^)]*\)", paragraph(page, "loss = Regularized"))
         assert call == recommendations.LIKE_NEW.program
