@@ -79,9 +79,9 @@ $(VENV)/.stamp-%: $(VENV)/.stamp # what an extra of pyproject.toml adds
 	$(INSTALL) --editable '.[$*]'
 	touch $@
 
-reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports whose sources changed, compare with the committed runs
+reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports, compare with the committed runs
 	$(BIN)/debias-nb batch --profile planted --seeds 0 --runs
-	$(BIN)/python tools/pages.py --fresh
+	$(BIN)/debias-nb report --fresh
 	$(BIN)/debias-nb agree
 
 # Of each kind of run one, and some pages of them: of each change that is enough, and `reports` makes all, as before a release.

@@ -83,7 +83,7 @@ def test_a_link_that_leads_nowhere_is_found(address, monkeypatch):
 
 
 def test_the_commits_of_answered_questions_hold_what_their_commands_run():
-    text = (ROOT / "reports/answered.md").read_text("utf-8")
+    text = (ROOT / "reports/MAINTENANCE.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if "git checkout" in line]
     pages_at, = re.findall(r"`git show (\w+):PAGE`", text)
     assert len(rows) > 10

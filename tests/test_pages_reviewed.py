@@ -8,7 +8,7 @@ import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.papers.pages.cases import answer_counts, answer_rows, case_counts, marked_answer, right_alone
-from debias_nb.papers.pages.details import is_shown
+from debias_nb.papers.pages.details import is_decent
 from debias_nb.papers.pages.places import STUDIES
 from debias_nb.papers.pages.report import OF_PAPER
 from debias_nb.papers.pages.form import words_seen
@@ -182,7 +182,7 @@ def test_the_claims_fit_on_four_screens():
 
 
 def test_cases_of_violence_or_abuse_are_not_shown():
-    assert not is_shown(["why not", "They were Killed."]) and is_shown(["a grape, a skill", "drapery"])
+    assert not is_decent(["why not", "They were Killed."]) and is_decent(["a grape, a skill", "drapery"])
 
 
 def item(right, *importance, first="bow tie", query="a rowe bow"):

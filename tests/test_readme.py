@@ -180,12 +180,13 @@ def paragraph(text: str, words: str) -> str:
 
 
 def test_every_place_advises_the_same_method():
-    "The tool's page, both pages of advice, a diagnosis with its program, and the default methods of `compare`."
-    places = {"nbs/diagnosis/check.ipynb": "**Do not ship**", "reports/diagnosis/WHAT_TO_DO.md": "| Train again with",
-              "reports/studies/strength.md": "**Answer.**"}
-    for path, words in places.items():
-        advice = paragraph("\n".join(texts(ROOT / path)), words)
-        assert recommendations.GENERAL.program in advice and "OutReg(0.1)" not in advice, path
+    "Both pages of advice, a diagnosis with its program, and the default methods of `compare`."
+    strength = (ROOT / "reports/studies/strength.md").read_text("utf-8")
+    for text, words in ((TOOL, "**Do not ship**"), (TOOL, "| Train again with"), (strength, "**Answer.**")):
+        advice = paragraph(text, words)
+        assert recommendations.GENERAL.program in advice and "OutReg(0.1)" not in advice, words
+    [share] = re.findall(r"on sentences with (\d+%)", TOOL)
+    assert share == f"{recommendations.SHARE:.0%}" and f"λ from {recommendations.USUAL_STRENGTHS}," in TOOL
     for page in (TOOL, TEXT):
         [call] = re.findall(r"OutReg\([^)]*\)", paragraph(page, "loss = Regularized"))
         assert call == recommendations.LIKE_NEW.program
@@ -198,7 +199,7 @@ def test_every_place_advises_the_same_method():
 
 def test_every_place_has_the_steps_in_one_order():
     "Texts like the new data first, averaging without them or without training, and general texts last."
-    to_do = "\n".join(texts(ROOT / "reports/diagnosis/WHAT_TO_DO.md")).partition("\n| your case |")[2]
+    to_do = TOOL.partition("\n| your case |")[2]
     twin = json.loads((ROOT / "reports/diagnosis/questions.json").read_text("utf-8"))
     places = [paragraph(TOOL, "**Do not ship**"), to_do, twin["decision"]["reason"], recommendations.LIMITS]
     steps = (r"(like|regularize on) (the new data|them|your new data|those)|new\.txt", r"\b[Aa]verage\W", r"[Gg]eneral")
@@ -245,8 +246,8 @@ PAGE = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
 FINDINGS = re.split(r"^## ", PAGE, flags=re.M)[1:]
 GRADE = r"(high|moderate|low)(?: for [^,()]+)?(?: \([^()]+\))?" # what it is for, and what is lacking
 CERTAIN = re.compile(rf"^\*Certainty: {GRADE}(?:, {GRADE})*\. Registered before the runs: .+\*$", re.M)
-MEASUREMENT = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest alternative: "
-                         r"(.+)\.$", re.M)
+MEASUREMENT = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. "
+                         r"(?:Strongest alternative|Compared with): (.+)\.$", re.M)
 
 
 def open_text(text: str) -> str:

@@ -71,10 +71,10 @@ def test_each_published_diagnosis_has_one_test_like_training_and_the_program_of_
     case = diagnose_cases.CASES[name]
     twin = json.loads((diagnose_cases.OUT / f"{name}.json").read_text("utf-8"))
     diagnosis = diagnose_cases.from_twin(twin, case.corpus)
-    names = [card["name"] for card in diagnosis.cards if card["role"] == "Like training"]
+    names = [card["name"] for card in diagnosis.cards if card["role"] == "In distribution"]
     assert names == [f"`{case.corpus}`"] and GENERAL.program in diagnosis.snippet
     page = diagnosis.html().partition('<nav aria-label="Parts of this page">')[0]
-    assert page.count("Like training") == 1 and "held to" not in page
+    assert page.count("In distribution") == 1 and "held to" not in page
 
 
 @pytest.mark.parametrize("name", diagnose_cases.CASES)

@@ -22,7 +22,7 @@ from debias_nb.data.registry import MissingData, inventory
 from debias_nb.data.tables import FORMATS, Format
 from debias_nb.diagnosis.methods import METHODS, MethodSpec, read_method, read_methods
 from debias_nb.diagnosis.ranges import RANGES, check_numbers
-from debias_nb.diagnosis.test_sets import FORMS as TESTS, check_metric
+from debias_nb.diagnosis.test_sets import TEST_FORMS as TESTS, check_metric
 from debias_nb.commands.cli import app
 from debias_nb.papers.settings.pairs import PairsCorpus
 

@@ -283,7 +283,7 @@ def _write_texts(path, rows, share) -> dict[str, float]: # rows: author, topic, 
 
 
 def convert_reviews(source: Source, folder: Path, share: float = 1.) -> dict[str, float]:
-    "Amazon's reviews of 2018 (Ni et al. 2019), a file a category."
+    "Amazon's reviews of 2018 (Ni et al. 2019), one file per category."
     paths = {}
     for path in source.files("*.json.gz", "*.json"):
         category = path.name.split(".")[0].removesuffix("_5") # of Books_5.json.gz

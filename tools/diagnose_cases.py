@@ -109,7 +109,7 @@ def make(name: str, folder: Path) -> None:
     "The model of a case trained, its page and twin written."
     from debias_nb.encoders.loading import load_encoder
     from debias_nb.diagnosis.diagnose import diagnose
-    from debias_nb.diagnosis.targets import write_whole
+    from debias_nb.diagnosis.targets import write_target
     from debias_nb.papers.settings.pairs import PairsCorpus
     from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
@@ -123,7 +123,7 @@ def make(name: str, folder: Path) -> None:
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
         found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus)
     without_texts(found, case)
-    write_whole(OUT / f"{name}.json", found.json())
+    write_target(OUT / f"{name}.json", found.json())
     reword(name) # the page is what the twin gives
 
 
@@ -139,7 +139,7 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
 def decision_of(
     told: dict, # a twin's
     verdicts,   # a data frame
-    like: str,  # the test that is like training
+    like: str,  # the test in distribution
 ):
     "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
     from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
@@ -152,7 +152,7 @@ def decision_of(
     return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=extra)
 
 
-def from_twin(twin: dict, like: str): # like: the test that is like training
+def from_twin(twin: dict, like: str): # like: the test in distribution
     "Return the `Diagnosis` that a twin's numbers and facts give, in the words of now."
     import pandas as pd
     from debias_nb.diagnosis import changes, diagnosis as made
@@ -181,10 +181,10 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
 
 def reword(name: str) -> None:
     "Write a case's page and twin again as templates and sentences are now; no number changes."
-    from debias_nb.diagnosis.targets import write_whole
+    from debias_nb.diagnosis.targets import write_target
     found = from_twin(json.loads((OUT / f"{name}.json").read_text("utf-8")), CASES[name].corpus)
-    write_whole(OUT / f"{name}.html", found.html())
-    write_whole(OUT / f"{name}.json", found.json())
+    write_target(OUT / f"{name}.html", found.html())
+    write_target(OUT / f"{name}.json", found.json())
 
 
 HEAD = """# Diagnoses

@@ -311,7 +311,7 @@ def contents(names: dict[str, str]) -> list:
     for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
     reports = {name: f"reports/{name}.md"
-               for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED", "COST", "RELIABILITY")}
+               for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "COST", "MAINTENANCE")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
@@ -321,7 +321,7 @@ def contents(names: dict[str, str]) -> list:
         *(f"diagnosis/{name}" for name in ("check", "your_files", "recipes", "in_ci", "larger",
                                            "from_sentence_transformers", "own_pairs")),
         "losses/regularized")]
-    advice = [f"reports/{name}.md" for name in ("diagnosis/WHAT_TO_DO", "studies/strength")]
+    advice = ["reports/studies/strength.md", "reports/studies/decisions.md"]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
@@ -336,7 +336,7 @@ def contents(names: dict[str, str]) -> list:
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers,
                               *(page for page in by_folder["reports/studies"] if page not in advice)]},
         {"Evidence": [{"Explore the results": "explorer.html"},
-                      *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "answered"))]},
+                      *(reports[name] for name in ("README", "COST", "MAINTENANCE"))]},
         {"How it is made": [names["CONTRIBUTING.md"], "citing.md", *rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 

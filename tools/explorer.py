@@ -7,6 +7,7 @@ import base64
 import csv
 import gzip
 import json
+import math
 import re
 import shutil
 import sys
@@ -35,6 +36,13 @@ class Numbered(dict):
         return self.setdefault(value, len(self))
 
 
+def written(value):
+    "Return a value of a cell as JSON has it: nothing where it is not known."
+    if isinstance(value, float):
+        return round(value, 5) if math.isfinite(value) else None
+    return value
+
+
 def settings_of(record: dict) -> str:
     "What a record's configuration sets, as JSON."
     return json.dumps(record["run"].model_dump(mode="json", exclude_defaults=True), sort_keys=True)
@@ -55,9 +63,9 @@ def cells_and_runs(results: Results) -> dict:
                 if not records or None in records:
                     sys.exit(f"{experiment.name}, {cell.profile}, {cell.row}, {cell.column}: a record of this cell is "
                              "not there")
+                fields = cell.fields
                 for name in COLUMNS:
-                    value = getattr(cell, name)
-                    columns[name].append(round(value, 5) if isinstance(value, float) else value)
+                    columns[name].append(written(fields[name]))
                 columns["page"].append(page)
                 columns["runs"].append([runs.of(run) for run in cell.records])
                 known = {(record["environment"]["commit"] or "none")[:10] for record in records}

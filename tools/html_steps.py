@@ -43,8 +43,8 @@ QUERIES = { # page -> what people type who want it, which the search looks at fi
     "diagnosis/tests.html": ["how many pairs", "how many pairs do I need", "power"],
     "diagnosis/your_files.html": ["my own files", "my own data"],
     "diagnosis/larger.html": ["several GPUs", "multi-GPU", "a million pairs", "Slurm", "accelerate"],
-    "reports/diagnosis/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse",
-                                          "forgetting", "averaged weights"],
+    "diagnosis/check.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting",
+                             "averaged weights"],
     "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
     "reports/studies/strength.html": ["which λ", "which lambda"],
     "reports/studies/new_data.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
@@ -199,8 +199,8 @@ def beginning(text: str) -> str: # HTML
 
 
 def is_searched(place: str) -> bool: # place: a page's address
-    "Whether no page of the reports shows a notebook, too, and no other page has replaced this one."
-    return place != "reports/answered.html" and not is_of_paper(ROOT / "nbs" / place)
+    "Whether no page of the reports shows a notebook, too."
+    return not is_of_paper(ROOT / "nbs" / place)
 
 
 def searched(sections: list[dict], has_tags: bool) -> list[dict]: # each with its location, title and text

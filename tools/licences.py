@@ -18,7 +18,7 @@ NVIDIA = """\
 The published torch brings NVIDIA's libraries (requirements/cuda.lock), which are under NVIDIA's own licence; \
 triton is MIT.
 """
-NO_LICENCE = "no licence file: nothing of it is copied; tools/authors_code.py reads a clone that you fetch"
+NO_LICENCE = "no licence file: nothing of it is copied"
 
 
 def of_package(name: str) -> str: # "" where nothing is told

@@ -20,7 +20,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import pages
 from notebooks import ROOT, cleaned, is_of_paper, joined, notebooks, settings
 
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
@@ -244,12 +243,12 @@ def write_published(root: Path) -> None: # of the project
 def make_pages(paths: list[Path] | None) -> None:
     """Make the pages of these notebooks of papers, and those that sum them up.
 
-    With None, all that are stale, and what `compare` and `diagnose` know of them. Where none of the notebooks is a
-    paper's, no page follows from them."""
+    With None, all of them, and what `compare` and `diagnose` know of them. Where none of the notebooks is a paper's, no
+    page follows from them."""
     from debias_nb.papers.commands.reproduction import write_pages
     from debias_nb.papers.pages.report import BOOKS
     if paths is None:
-        pages.make(ROOT, ROOT / "reports", False, keep_paper)
+        write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
         write_prior(ROOT)
         write_published(ROOT)
         return

@@ -24,8 +24,8 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 
 
 def first_screen(twin: dict) -> str:
-    "Return what the first screen of a diagnosis says: its decision, and which tests are like training."
-    boxes = dict.fromkeys(f"{row['test']}: {'like training' if row['like'] else 'new data'}"
+    "Return what the first screen of a diagnosis says: its decision, and which tests are in distribution."
+    boxes = dict.fromkeys(f"{row['test']}: {'in distribution' if row['like'] else 'new data'}"
                           for row in twin["decision"]["results"])
     return "\n".join([twin["decision"]["heading"], twin["decision"]["reason"], *boxes])
 

@@ -88,4 +88,4 @@ def readme() -> str:
 
 if __name__ == "__main__":
     (ROOT / TARGET).write_text(readme(), "utf-8")
-    (ROOT / "reports" / numbers.FILE).write_text(numbers.manifest(Facts.read()), "utf-8")
+    (ROOT / "reports" / numbers.NUMBERS_FILE).write_text(numbers.manifest(Facts.read()), "utf-8")

@@ -310,7 +310,7 @@ def locate(
 # %% ../../nbs/data/registry.ipynb #e79785bd
 def inventory(
     registry: Registry | None = None,
-) -> list[dict]: # a row a file: dataset, file, status, bytes, sha256, licence, path, how
+) -> list[dict]: # one row per file: dataset, file, status, bytes, sha256, licence, path, how
     "List all files with their status. Raises nothing about the files themselves."
     registry = registry or load_registry()
     rows = []

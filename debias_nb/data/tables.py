@@ -43,7 +43,7 @@ FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
 FIRST_CELLS = 1000 # of a column, which show what it holds
 UNREADABLE = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
-NUMBER = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
+NUMBER_FORM = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
 QUOTED_CELL = re.compile(r'"((?:[^"]|"")*)"')
 BLANKS = re.compile(r"[ \t\r\n]*") # of JSON
 LINE_END = re.compile("\r\n|\r|\n") # no other character ends a line
@@ -461,7 +461,7 @@ def is_text(cell) -> bool:
 
 def number_of(cell) -> Decimal | None: # None: it is no number
     text = str(cell).strip().casefold()
-    return Decimal(text) if NUMBER.fullmatch(text) else None
+    return Decimal(text) if NUMBER_FORM.fullmatch(text) else None
 
 
 def floats(cells: pd.Series) -> pd.Series:

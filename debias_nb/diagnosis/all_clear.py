@@ -64,7 +64,7 @@ def largest_loss(base: ArrayLike, tuned: ArrayLike, low: float, high: float) -> 
 
 LOSS = .02 # of AUC, that ranks must exclude where there are no models
 CROWDED = .9 # cosine of two random texts, from which on texts are hardly told apart
-RATES = (.05, .5) # of matches among pairs, for which ranks bound a loss
+MATCH_RATES = (.05, .5) # of matches among pairs, for which ranks bound a loss
 
 
 def read_unlabeled(source) -> tuple[HeldTexts, PairFile | None]: # the pairs, where texts came as pairs
@@ -164,10 +164,10 @@ def all_clear(scorers: dict[str, Scorer], texts: HeldTexts, pairs: PairFile | No
     if pairs is not None and (scorers or pairs.scores):
         scores = pairs.frame if pairs.scores else pair_scores(scorers, pairs.left, pairs.right)
         _check_order(pairs, {model: np.asarray(scores[model]) for model in MODELS})
-        bound = largest_loss(scores["base"], scores["tuned"], *RATES)
+        bound = largest_loss(scores["base"], scores["tuned"], *MATCH_RATES)
         sentences.append(
             f"The ranks of {len(pairs):,} pairs exclude a loss of more than {100 * bound:.1f} points of AUC, the "
-            f"whole curve, if {RATES[0]:.0%} to {RATES[1]:.0%} of them are matches.")
+            f"whole curve, if {MATCH_RATES[0]:.0%} to {MATCH_RATES[1]:.0%} of them are matches.")
     elif not scorers:
         raise ConfigError("texts: two models are expected, or pairs with two columns of scores, base and tuned")
     is_clear = bound < LOSS

@@ -11,12 +11,13 @@ from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_bar_shown
-from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite
+from .options import Base, ColumnNames, FailOn, Group, LikeTraining, Margin, Match, MatchFrom, Metric, OtherTo, Out
+from .options import Overwrite
 from .options import Prompts, Sample, Seed, Tests
 from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
 from .options import folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
-from .targets import COMPARISON, DIAGNOSIS, check_folder, check_targets, write_whole
+from .targets import COMPARISON, DIAGNOSIS, check_target_folder, check_targets, write_target
 
 if TYPE_CHECKING:
     from .files.pairs_file import PairFile
@@ -53,7 +54,7 @@ def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClea
     finally:
         for name, text in pages.items():
             out.mkdir(parents=True, exist_ok=True)
-            write_whole(out / name, text)
+            write_target(out / name, text)
     for name in pages:
         echo(f"written: {out / name}")
 
@@ -61,7 +62,7 @@ def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClea
 def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
     "Check that the files of the answer can be written, and that none would be written over."
     if out is not None:
-        check_folder(out)
+        check_target_folder(out)
         check_targets([out / name for name in files if out.is_dir()], overwrite)
 
 
@@ -79,9 +80,9 @@ def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) 
 @app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose(
     base: Base, tuned: Tuned, test: Tests, train: Train = None,
-    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
+    columns: ColumnNames = None, group: Group = None, where: Where = None, match: Match = None,
     match_from: MatchFrom = None, other_to: OtherTo = None,
-    metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None,
+    metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", threshold: Threshold = None,
     prompts: Prompts = None, sample: Sample = None,
     texts: Annotated[str | None, Option(
         help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
@@ -113,9 +114,10 @@ def diagnose_scores(
                                    "Scores of pairs are columns: --columns left,right,label,base,tuned. "
                                    "Repeatable.")] = None,
     train: Train = None,
-    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
+    columns: ColumnNames = None, group: Group = None, where: Where = None, match: Match = None,
     match_from: MatchFrom = None, other_to: OtherTo = None,
-    metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, sample: Sample = None,
+    metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", threshold: Threshold = None,
+    sample: Sample = None,
     texts: Annotated[str | None, Option(
         help="Unlabeled pairs of the new data, with scores in columns base and tuned.")] = None,
     seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
@@ -207,7 +209,7 @@ def compare(
         help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests. A file has one per "
              "line, or is named with a column, as in new.csv:question; general stands for general texts. Methods such "
              "as outreg-texts keep the encoder near its base on them.")] = None,
-    columns: Columns = None, where: Where = None, match: Match = None, match_from: MatchFrom = None,
+    columns: ColumnNames = None, where: Where = None, match: Match = None, match_from: MatchFrom = None,
     other_to: OtherTo = None,
     seeds: Annotated[int, number(
         "seeds", "Number of training runs of each method. With 2 or 3 only large differences are found.")] = 3,
@@ -222,7 +224,8 @@ def compare(
     redraw: Annotated[float | None, number(
         "redraw", "Fraction of the pairs that a seed trains on; each seed draws its own. Intervals then say what other "
                   "pairs would change.")] = None,
-    metric: Metric = None, margin: Margin = 1., like: Like = "like", prompts: Prompts = None, sample: Sample = None,
+    metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", prompts: Prompts = None,
+    sample: Sample = None,
     kind: Annotated[str | None, Option(
         help="Kind of the training pairs: sentences or offers. If new data is of the other kind: sentences:offers or "
              "offers:sentences.")] = None,

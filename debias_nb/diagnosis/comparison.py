@@ -29,14 +29,15 @@ from ..measures.prediction import range_at
 from ..measures.several import DRAWS, outside_of_best, paired_together, shared_errors, step_down
 from ..measures.stats import judge
 
-DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1, "bound": 2}
-CHOICE = ("The method of this program was chosen on {pairs}. The best of several looks better there than it is: "
-          "confirm it on other data.")
-AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
+COLUMN_DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1, "bound": 2}
+CHOICE_WARNING = (
+    "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it "
+    "on other data.")
+REFERENCES = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
 FEW_SEEDS = 3 # so many find large differences alone
-SCHEMA = 5 # of report.json
-RULE = ( # a line is an item of a list
-    "The picture shows what each method gains and loses. Right is better where data is like training. Up is better on "
+COMPARISON_SCHEMA = 5 # of report.json
+COMPARISON_RULE = ( # a line is an item of a list
+    "The picture shows what each method gains and loses. Right is better in distribution. Up is better on "
     "the new test that each method changes worst. A dashed line joins the methods that no other method beats on both.\n"
     "Better: the interval does not lie within the margin, and the difference is significant at 5%, corrected for all "
     "comparisons with the base in one metric.\n"
@@ -65,8 +66,8 @@ WHY = { # of each answer, the program
                    "the choice.",
 }
 # of the method that is named
-ROLES = {"use a method": "Recommended", "your call": "Gains most", "keep the base": "Loses least"}
-STEPS = { # of each answer
+METHOD_ROLES = {"use a method": "Recommended", "your call": "Gains most", "keep the base": "Loses least"}
+METHOD_STEPS = { # of each answer
     "use a method": "Train with the program below, and confirm it on data that had no part in the choice.",
     "keep the base": "Keep the base. Must it be fine-tuned, see the program below.",
     "either": "Keep the base, or train with the program below.",
@@ -114,7 +115,7 @@ class Comparison:
     Parameters
     ----------
     results : DataFrame
-        A row a method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values on
+        One row per method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values on
         resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what is
         disjoint from training. Fractions.
     methods : list of Method
@@ -132,7 +133,7 @@ class Comparison:
     margin : float
         The smallest change that matters, in points.
     like : str
-        The test that is like training; all others are new data.
+        The test in distribution; all others are new data.
     kind : str, optional
         What the training pairs are of: sentences or offers.
     """
@@ -195,7 +196,7 @@ class Comparison:
         scores = self.scores[self.scores.test.isin(tests) & (self.scores.part == WHOLE)]
         return scores[self._decides(scores)]
 
-    def means(self) -> pd.DataFrame: # a row a method, a column a test
+    def means(self) -> pd.DataFrame: # one row per method, one column per test
         "Show mean and standard deviation over seeds of what decides, in percent; one trial has no spread."
         def cell(values):
             spread = f" ± {100 * values.std():.1f}" if len(values) > 1 else ""
@@ -264,14 +265,14 @@ class Comparison:
         "Return all differences: from plain fine-tuning and the base, by each metric, on each part of the tests."
         metrics = dict.fromkeys(metric for test in self.tests for metric in self.metrics(test)[1:])
         frames = []
-        for reference, part, metric in product(AGAINST, (WHOLE, NEW), (None, *metrics)):
+        for reference, part, metric in product(REFERENCES, (WHOLE, NEW), (None, *metrics)):
             table = self.differences(reference, metric, part=part)
             if metric is not None: # where it decides it is there already
                 table = table[~self._decides(table)]
             frames.append(table.assign(against=reference, part=part))
         return pd.concat([table for table in frames if len(table)], ignore_index=True)
 
-    def levels(self) -> pd.DataFrame: # a row a method, test, part and metric; fractions
+    def levels(self) -> pd.DataFrame: # one row per method, test, part and metric; fractions
         "Compute the level of each method, with intervals over seeds and resampled cases."
         rows = []
         results = self.results[self.results.test.isin(self.tests)]
@@ -411,7 +412,7 @@ class Comparison:
         "What the first screen says of the recommended method, the one that loses least, and plain fine-tuning."
         answer = self.recommendation
         mildest = max(answer.results, key=lambda name: lowest(answer.results[name]))
-        roles = {ROLES.get(answer.call, "Named above"): answer.method, "Loses least": mildest,
+        roles = {METHOD_ROLES.get(answer.call, "Named above"): answer.method, "Loses least": mildest,
                  "For comparison": "plain"}
         cards = {}
         for role, name in roles.items():
@@ -429,7 +430,7 @@ class Comparison:
         not_tested = [f"More than {self.seeds} seeds of each training.", "Other strengths than those that were tried."]
         return page(
             self.sections(), metrics, title=f"Methods compared: {base}", about=subtitle, decision=answer,
-            cards=self.cards, steps=[STEPS[answer.call]],
+            cards=self.cards, steps=[METHOD_STEPS[answer.call]],
             not_tested=not_tested, warnings=self.warnings(), margin=self.margin / 100)
 
     def sections(self) -> list[Section]:
@@ -454,10 +455,10 @@ class Comparison:
         settings = self.settings
         training = (f"Trained with {settings.epochs:g} epochs, batches of {settings.batch_size} pairs, learning rate "
                     f"{settings.learning_rate:g}; the loss is {settings.loss}.")
-        choice = CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")
+        choice = CHOICE_WARNING.format(pairs="the validation pairs" if self.validation else "these tests")
         return [
             Section("differences", "How did each method do?", [*self.found().values()],
-                    shown(frames["differences"], DIFFERENCES), picture, note=RULE),
+                    shown(frames["differences"], DIFFERENCES), picture, note=COMPARISON_RULE),
             Section("levels", "What did each method reach?", tables=shown(frames["levels"])),
             Section("next", "If it is fine-tuned, how?", [choice], program=self.snippet()),
             made_section(self.facts, [*self.notes, training], **inputs)]
@@ -474,8 +475,8 @@ class Comparison:
             parts.append(f"\nStrengths on the validation pairs\n{self.tried.round(3).to_string(index=False)}")
         parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} "
                      f"seeds\n{self.means().to_string()}")
-        for reference, title in AGAINST.items():
-            table = self.differences(reference).drop(columns=["found at best", "provisional"]).round(DECIMALS)
+        for reference, title in REFERENCES.items():
+            table = self.differences(reference).drop(columns=["found at best", "provisional"]).round(COLUMN_DECIMALS)
             parts.append(f"\nMinus {title}, in points\n{table.to_string(index=False)}")
         return "\n".join([*parts, "", *self.found().values()])
 
@@ -487,7 +488,7 @@ class Comparison:
     def json(self) -> str:
         "Write the same numbers: levels as fractions, differences in points."
         return json_text({
-            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation,
+            "schema": COMPARISON_SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation,
             "warnings": self.warnings(),
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "tried": self.tried, "next": self.snippet(), "facts": self.facts,

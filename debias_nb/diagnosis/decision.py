@@ -27,7 +27,7 @@ from ..measures.stats import WORDS, judge
 
 # %% ../../nbs/diagnosis/decision.ipynb #f0fc98ec
 LARGE = .5    # share of a test's cases, from which on a part of it is asked what it may have lost
-LIKE = "like" # the name of a test that is like training; the others are new data
+LIKE = "like" # the name of a test in distribution; the others are new data
 MARKS = dict(zip(WORDS, "▲▼=?")) # how a page shows a word
 
 
@@ -43,7 +43,7 @@ class Result:
     cases: int = 0
     counted: str = "pairs"
     part: str = WHOLE       # of the test, or `NEW`: what shares no text with training
-    like: bool = False      # whether the test is like training
+    like: bool = False      # whether the test is in distribution
     share: float = 1.       # of the test's cases
     metric: str = "auc05"
     value: float = math.nan # what is reached
@@ -513,9 +513,9 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
                "Repair this first; the numbers below are those of a broken encoder."),
     "void": ("cannot tell", "Cannot tell. {0.why_unusable}",
              "Repair this first; the numbers below are not to be used."),
-    "not tested on new data": ("cannot tell", "Better on data like training; new data were not tested.", NEW_DATA),
+    "not tested on new data": ("cannot tell", "Better in distribution; new data were not tested.", NEW_DATA),
     "averaged, not tested on new data": (
-        "cannot tell", "Averaged weights are better on data like training; new data were not tested.", NEW_DATA),
+        "cannot tell", "Averaged weights are better in distribution; new data were not tested.", NEW_DATA),
     "better": (
         "ship", "Ship the tuned encoder.",
         "It is better on {0.better_names}, and loses less than {0.margin_text} {0.everywhere}."),
@@ -654,7 +654,7 @@ def verdict_line(
 
 # %% ../../nbs/diagnosis/decision.ipynb #c8548822
 def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str]) -> list[dict]:
-    """Return a card a test, and one for averaged weights, with role, name, word, results, notes and foot.
+    """Return one card per test, and one for averaged weights, with role, name, word, results, notes and foot.
 
     The card of a test has both levels too, and what becomes of its use."""
     rows = verdicts[verdicts.decides & (verdicts.part == WHOLE)].set_index("test")
@@ -670,7 +670,7 @@ def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str]) -> li
         if row.form == "pairs":
             foot += f", {row.matches:,} of them matches"
         deck.append({
-            "role": "Like training" if result.like else "New data",
+            "role": "In distribution" if result.like else "New data",
             "name": result.name,
             "word": result.word,
             "pick": False,

@@ -243,9 +243,9 @@ def _not_tested(tests: list[Test], like: str) -> list[str]:
     "List what nobody looked at."
     gaps = [SEED]
     if all(test.name == like for test in tests):
-        gaps.append("New data: the only test is like training.")
+        gaps.append("New data: the only test is in distribution.")
     elif not any(test.name == like for test in tests):
-        gaps.append(f"Data like training: no test is called `{like}`.")
+        gaps.append(f"In distribution: no test is called `{like}`.")
     if not any(test.file.form == "retrieval" for test in tests):
         gaps.append("Search in one large collection.")
     return gaps
@@ -482,7 +482,7 @@ def diagnose(
     margin : float in (0, 100]
         Smallest change that matters for the decision, in points.
     like : str
-        Name of the test that is like training; the others are new data.
+        Name of the test in distribution; the others are new data.
     threshold : float, optional
         Score from which on you call a pair a match; by default the one with 5% false positives in the base, test by
         test.

@@ -17,7 +17,7 @@ from .recommendation import trade_points
 from .recommendations import LAST, LIKE_NEW
 from .scores import threshold_sentence
 from .targets import DIAGNOSIS as FILES
-from .targets import write_whole
+from .targets import write_target
 
 SCHEMA = 3 # of report.json
 NO_TRAINING = "Was any of this trained on? With the pairs of training (--train) overlap is counted."
@@ -35,7 +35,7 @@ WHAT = {"matches": "act as a shortcut", "others": "raise the scores of non-match
 
 
 def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFrame: # empty without steps
-    "List the change against the base, a row a test and share of the tuned weights, with both ends."
+    "List the change against the base, one row per test and share of the tuned weights, with both ends."
     columns = ["test", "metric", "share", "value", "change", "low", "high"]
     rows = []
     for result in results if steps else []:
@@ -118,7 +118,7 @@ HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
     "averaged":
         "Each dot is a share. Higher is better on the new test that lost most at that share. Further right is better "
-        "on the test that is like training. Whiskers are 95% confidence intervals against the base. The gray band is a "
+        "on the test in distribution. Whiskers are 95% confidence intervals against the base. The gray band is a "
         "loss within the margin.",
     "thresholds":
         "A pair passes if its score is at or above the cut-off. Kept is the cut-off in use. By default it is the one "
@@ -152,7 +152,7 @@ class Part(NamedTuple):
     columns: list[str] | None = None # that are shown; None: all
 
 
-PARTS = (
+PAGE_PARTS = (
     Part("verdicts", "What happened on each test?",
          columns=["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
     Part("averaged", "What should I do?", columns=["share", "value", "change", "low", "high"]),
@@ -167,7 +167,7 @@ PARTS = (
     Part("flaws", "Can I trust the data?", flaws_sentence, ["file", "what", "count", "examples"]),
     Part("scores", "How good is each scorer?"),
 )
-FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
+URGENT_REASONS = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
     "ship": "Set your threshold again: the page says below what passes at the old one.",
     "do not ship": "Train again with the program below, on a file of unlabeled texts like the new data. Without such "
@@ -190,7 +190,7 @@ class Diagnosis:
     decision : Decision
         Whether to ship the tuned encoder, and why.
     verdicts : DataFrame
-        A row a test, part and metric, the one that decides first: both models' values, the change with its 95%
+        One row per test, part and metric, the one that decides first: both models' values, the change with its 95%
         interval, p after Holm, and the word; `planned` is the change that the size of the test alone was expected to
         find, `found` the one by its resamples. The part is all of the test, or what shares no text with training, where
         the rest does.
@@ -201,13 +201,13 @@ class Diagnosis:
     reasons : list of str
         What a verdict may come from, where it can be told.
     scores : DataFrame
-        A row a test, scorer and metric.
+        One row per test, scorer and metric.
     words : dict
         Words that `gained` and `lost` importance, a frame each; empty where scores were given.
     slices : DataFrame
         Where the change sits.
     shortcuts : DataFrame
-        A row a test and what the words go with in training: what becomes of the test without words that mislead there.
+        One row per test and what the words go with in training: what becomes of the test without words that mislead there.
     flaws : DataFrame
         What is wrong with the data.
     flips : dict
@@ -221,9 +221,9 @@ class Diagnosis:
     left_out : dict
         Test that is too small for an interval to what is too small about it.
     averaged : DataFrame
-        A row a test and share of the tuned weights: `value`, and `change` against the base with its interval.
+        One row per test and share of the tuned weights: `value`, and `change` against the base with its interval.
     thresholds : DataFrame
-        A row a test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
+        One row per test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
     ranks : dict
         Test of queries to how their ranks moved.
     all_clear : AllClear, optional
@@ -271,7 +271,7 @@ class Diagnosis:
         lost = {name: rows.rename(columns=moments) for name, rows in self.flips.items()}
         frames = vars(self) | {"flips": lost, "flaws": self.flaws.sort_values("count", ascending=False, kind="stable")}
         sections = []
-        for key, title, sentence, columns in PARTS:
+        for key, title, sentence, columns in PAGE_PARTS:
             by_name = tables(frames[key])
             texts = answers.get(key, [])
             if sentence:
@@ -291,7 +291,7 @@ class Diagnosis:
         decision = self.decision
         call = decision.call
         cases = listed([result.counted for result in decision.results] or ["pairs"])
-        step = decision.reason if decision.reason.startswith(FIRST) else STEPS[call].format(cases=cases)
+        step = decision.reason if decision.reason.startswith(URGENT_REASONS) else STEPS[call].format(cases=cases)
         if cases == "tasks" and call == "cannot tell":
             step = ("Run more tasks with mteb, or give what `mteb run --prediction-folder` writes to --scores, which "
                     "has intervals by query.")
@@ -316,7 +316,7 @@ class Diagnosis:
         )
 
     def trade(self) -> list[dict]: # as of `trade_points`
-        "List what each share gains on the test that is like training, and on the new test that lost most."
+        "List what each share gains on the test in distribution, and on the new test that lost most."
         like = {result.test for result in self.decision.results if result.like}
         results = {}
         for row in self.averaged.to_dict("records"):
@@ -344,7 +344,7 @@ class Diagnosis:
         card = path.read_text("utf-8") if path.exists() else ""
         head, _, remainder = card.partition("<!-- debias-nb -->")
         tail = remainder.partition("<!-- /debias-nb -->")[2].lstrip("\n")
-        write_whole(path, f"{head.rstrip()}\n\n{block.strip()}\n{tail}".lstrip())
+        write_target(path, f"{head.rstrip()}\n\n{block.strip()}\n{tail}".lstrip())
 
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
@@ -356,7 +356,7 @@ class Diagnosis:
         return "\n".join(map(on_one_line, [f"{self.decision.heading} {self.decision.reason}", *sentences]))
 
     def _repr_html_(self) -> str:
-        "Show the decision and a card a test, as a notebook does."
+        "Show the decision and one card per test, as a notebook does."
         return screen(self.decision, self.cards)
 
     def save(self, folder: str | Path) -> Path: # of the page
@@ -364,7 +364,7 @@ class Diagnosis:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in self.files().items():
-            write_whole(folder / name, text)
+            write_target(folder / name, text)
         return folder / FILES[0]
 
     def failing(self, fail_on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests

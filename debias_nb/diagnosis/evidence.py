@@ -5,7 +5,7 @@ import pandas as pd
 from ..data.pairs import word_overlap
 from .titles import TITLES
 from .test_sets import (
-    FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, QueryTest, Test, TooSmall, difference, figures, level,
+    FEWEST_UNITS, FALSE_POSITIVES, PAIR_COLUMNS, Measured, QueryTest, Test, TooSmall, difference, figures, level,
 )
 from .test_sets import split_halves
 from ..bars import with_bar
@@ -16,7 +16,7 @@ from .changes import MARGIN
 from ..measures.stats import judge
 
 MOST_GROUPS = 12
-FEWEST = 10 # pairs of either class, or queries, in a slice
+FEWEST_CASES = 10 # pairs of either class, or queries, in a slice
 
 
 def range_names(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ranges, whose names are in order
@@ -57,7 +57,7 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None:
     matches = int((test.cases.label[rows] > 0).sum())
     cases = int(rows.sum())
     smallest = min(matches, cases - matches) if test.file.form == "pairs" else cases
-    if smallest < FEWEST:
+    if smallest < FEWEST_CASES:
         return None
     try:
         test.check_rows(rows)
@@ -80,7 +80,7 @@ def slices(
     tests: list[Test],
     smaller: list[Test], # `sampled` of each: those whose words are looked at
     training_words: set[str] | None,
-) -> pd.DataFrame: # a row a test, kind and slice
+) -> pd.DataFrame: # one row per test, kind and slice
     "Measure the change in each slice that is large enough; a kind with one slice alone is left out."
     rows = []
     for test, sample in zip(tests, smaller):
@@ -188,7 +188,7 @@ def shortcuts(
     words: dict[str, list[str]],    # of `candidate_words`
     margin: float = MARGIN,
     progress: bool = False,
-) -> pd.DataFrame: # a row a test and what the words go with in training
+) -> pd.DataFrame: # one row per test and what the words go with in training
     """Find out whether the tuned model gains more than the base without words that mislead on a test.
 
     `more` is its change minus the base's on the same pairs, and `p`, corrected for the tests, is for it; `lost` is what
@@ -288,7 +288,7 @@ def crowded_top(
     for model in models:
         scores = test.scores[model]
         top = int((scores == scores.max()).sum())
-        if top > max(FEWEST, FIRST * len(scores)):
+        if top > max(FEWEST_CASES, FALSE_POSITIVES * len(scores)):
             texts.append(f"{test.name}: {top:,} of {len(scores):,} scores of the {model} model are {scores.max():g}, "
                          f"the highest, and it has {len(np.unique(scores)):,} values in all: were they rounded or cut "
                          "off? What ties has no order.")
@@ -339,7 +339,7 @@ def doubts(
                "it"] = len(test.file)
     counts[f"of {len(test.file):,} pairs also occur in the training file, and say nothing of new data"] = shared
     repeats = len(test.file) - len({*folded_pairs(test.file)}) if test.file.form == "pairs" else 0
-    if repeats > FIRST * len(test.file):
+    if repeats > FALSE_POSITIVES * len(test.file):
         counts[f"of {len(test.file):,} pairs repeat another one"] = repeats
     findings = [f"{test.name}: {count:,} {doubt}." for doubt, count in counts.items() if count]
     return [warning] * bool(warning) + findings + crowded_top(test, cosines)
@@ -350,7 +350,7 @@ def flaws(
     suspects: np.ndarray, # rows of training
     progress: bool = False,
 ) -> pd.DataFrame:
-    "Count what is wrong with the data, a row a finding and file, with its first lines."
+    "Count what is wrong with the data, one row per finding and file, with its first lines."
     files = [("train", train, suspects)] if train is not None else []
     training = {} # pair -> its label, None where it has both; a set for each would take more memory than all texts
     for _, file, _ in files:

@@ -315,13 +315,13 @@ def settings_for(
 
 # With a ranking loss, whose gradient is larger: the default, as `compare` measures it on a planted world, and what is
 # tried.
-RANKING = {"outreg": (10., (1, 3, 10, 30)), "itvreg": (100., (10, 30, 100, 300))}
+RANKING_STRENGTHS = {"outreg": (10., (1, 3, 10, 30)), "itvreg": (100., (10, 30, 100, 300))}
 
 
 def strengths_of(method: Method, loss: str) -> tuple[float | None, tuple[float, ...]]: # loss: one of `LOSSES`
     "Return the default strength of a method with a loss, and those that are tried, weakest first."
     usual = method.spec.strength, method.spec.grid
-    return RANKING.get(method.kind, usual) if loss in OF_MATCHES else usual
+    return RANKING_STRENGTHS.get(method.kind, usual) if loss in OF_MATCHES else usual
 
 
 def fitting(method: Method, loss: str) -> Method: # loss: one of `LOSSES`

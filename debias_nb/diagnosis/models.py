@@ -191,7 +191,7 @@ def load_model(source: Model, device: str | None = None) -> Scorer:
 
 BLOCK = 4096 # texts or pairs at a time
 AT_ONCE = 2**29 # bytes of vectors that are in memory at a time
-DECIMALS = 6 # of a cosine, or digits of another score, that float32 can tell
+SCORE_DECIMALS = 6 # of a cosine, or digits of another score, that float32 can tell
 NO_LIMIT = 2**30 # tokens
 
 
@@ -269,9 +269,9 @@ def round_scores(scores: torch.Tensor, similarity: str) -> np.ndarray: # (n,)
     "Round scores to what float32 can tell apart."
     scores = scores.double().numpy()
     if similarity == "cosine":
-        return scores.round(DECIMALS)
+        return scores.round(SCORE_DECIMALS)
     size = np.floor(np.log10(np.maximum(np.abs(scores), 1e-30)))
-    unit = 10.**(DECIMALS - 1 - size)
+    unit = 10.**(SCORE_DECIMALS - 1 - size)
     return np.round(scores * unit) / unit
 
 
@@ -325,11 +325,11 @@ def pair_scores(
             bar.update(2 * end * len(scorers) - bar.n) # texts that stand twice are read once
     scores = {name: np.concatenate(values) for name, values in parts.items()}
     for name, values in scores.items():
-        check_finite(name, values)
+        check_scores(name, values)
     return scores
 
 
-def check_finite(name: str, scores: np.ndarray) -> None:
+def check_scores(name: str, scores: np.ndarray) -> None:
     "Check that the scores of a model are finite."
     bad = ~np.isfinite(scores)
     if bad.any():
@@ -368,8 +368,8 @@ def search_corpus(
             text_vectors = vectors_of(group, file.corpus, 1, bar)
             for name, scorer in group.items():
                 query_part, text_part = query_vectors.pop(name), text_vectors.pop(name)
-                check_finite(name, query_part.sum(1).numpy())
-                check_finite(name, text_part.sum(1).numpy())
+                check_scores(name, query_part.sum(1).numpy())
+                check_scores(name, text_part.sum(1).numpy())
                 places = min((first or {}).get(name, 0), len(file.corpus))
                 levels[name] = corpus_levels(query_part, text_part, query, document, grade, itself, places,
                                              progress=bar.update)
@@ -377,7 +377,7 @@ def search_corpus(
 
 
 SHARE_NAMED = .01 # of the pairs of a test, from which on a sentence names them
-UNKNOWN = "have a text with at least half of its tokens outside the vocabulary"
+UNKNOWN_WORDS = "have a text with at least half of its tokens outside the vocabulary"
 
 
 def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int]:
@@ -415,13 +415,13 @@ def reading_warnings(
             for start in range(0, total, BLOCK):
                 counts += _unread(scorer, test.left[start:start + BLOCK], test.right[start:start + BLOCK])
             too_long = f"have a text of more than {limit(scorer)} tokens, the limit of {{models}}: its end is not read"
-            for problem, count in zip((too_long, UNKNOWN + " of {models}"), counts.tolist()):
+            for problem, count in zip((too_long, UNKNOWN_WORDS + " of {models}"), counts.tolist()):
                 names.setdefault((problem, count), []).extend(group)
         for (problem, count), model_names in names.items():
             if count and count >= SHARE_NAMED * total:
                 models = " and ".join(f"the {name} model" for name in scorers if name in model_names)
                 warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = (
-                    count / total if UNKNOWN in problem else 0.)
+                    count / total if UNKNOWN_WORDS in problem else 0.)
     return warnings
 
 

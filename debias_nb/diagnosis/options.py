@@ -89,7 +89,7 @@ Validation = Annotated[list[str] | None, Option(
                               "strength that you do not set. Repeatable.")]
 
 # how files are read
-Columns = Annotated[list[str] | None, Option(
+ColumnNames = Annotated[list[str] | None, Option(
     metavar="COLUMN,COLUMN", help="Names of columns in all files, such as question1,question2,is_duplicate, or in one "
                                   "file, such as new=q1,q2,label. By default columns are recognized by their names. "
                                   "Repeatable.")]
@@ -108,7 +108,7 @@ Metric = Annotated[str | None, Option(
     help="Metric that decides, on tests that have it. By default the first metric of each form: see "
          "`debias-nb forms`.")]
 Margin = Annotated[float, number("margin", "Smallest change that matters for the decision, in points.")]
-Like = Annotated[str, Option(help="Name of the test that is like training. All other tests are new data.")]
+LikeTraining = Annotated[str, Option(help="Name of the test in distribution. All other tests are new data.")]
 Threshold = Annotated[float | None, number(
     "threshold", "Score from which you call a pair a match. By default the score with 5% false positives in the base.")]
 Sample = Annotated[int | None, number(

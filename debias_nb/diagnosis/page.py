@@ -84,12 +84,12 @@ def exact(value: float) -> str:
     return "–" if pd.isna(value) else f"{value:g}".replace("inf", "not ranked")
 
 
-def detectable(value: float) -> str:
+def detectable_size(value: float) -> str:
     "Write a detectable difference, or that there is none on the scale."
     return "too few to tell" if value >= 1 else percent(value)
 
 
-def signed(value: float) -> str:
+def signed_points(value: float) -> str:
     "Write a difference of fractions in points, or a dash for a missing one."
     if pd.isna(value):
         return "–"
@@ -132,7 +132,7 @@ def shown(
             for name, frame in frames.items() if len(frame)}
 
 
-LABELS = { # of columns whose names say too little
+COLUMN_LABELS = { # of columns whose names say too little
     "base": "before, %", "tuned": "after, %", "value": "%", "change": "change, points", "share": "share of tuned",
     "threshold": "at",
     "false positives": "non-matches that pass, %", "recall": "matches that pass, %",
@@ -146,10 +146,10 @@ LABELS = { # of columns whose names say too little
     "more": "difference, points", "score before": "score before, %", "score after": "score after, %",
 }
 # of other columns: a count, or a fraction in percent
-UNITS = dict.fromkeys(("change", "more", "base change", "bound"), signed)
+UNITS = dict.fromkeys(("change", "more", "base change", "bound"), signed_points)
 UNITS |= {"threshold": "{:.3f}".format}
 UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after", "items"), exact)
-UNITS |= {"metric": TITLES.get, "found": detectable, "p": "{:.4f}".format, "words": len, "examples": examples}
+UNITS |= {"metric": TITLES.get, "found": detectable_size, "p": "{:.4f}".format, "words": len, "examples": examples}
 
 
 def is_shown(column: str, value) -> bool:
@@ -176,9 +176,9 @@ def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("debias_nb.diagnosis", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded, "commented": commented,
+    env.filters |= {"percent": percent, "signed": signed_points, "repr": repr, "coded": coded, "commented": commented,
                     "counted": counted}
-    env.globals |= {"between": position, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell,
+    env.globals |= {"between": position, "scale": scale, "side_of": side_of, "labels": COLUMN_LABELS, "cell": cell,
                     "is_shown": is_shown}
     return env
 

@@ -6,7 +6,7 @@ from .changes import WHOLE
 from .decision import MARGIN, Result, contradicting, fits, most_lost, named
 from .decision import not_by_all, margin_sentence
 
-Call = Literal["use a method", "keep the base", "your call", "either", "cannot tell"]
+MethodCall = Literal["use a method", "keep the base", "your call", "either", "cannot tell"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Recommendation:
     results : dict
         Method to what it changes against the base, test by test.
     """
-    call: Call
+    call: MethodCall
     heading: str
     reason: str
     method: str | None = None
@@ -50,7 +50,7 @@ def change_sentence(results: list[Result]) -> str:
 
 
 # case -> call, heading and reason; the texts name the facts of `recommend`
-ANSWERS: dict[str, tuple[Call, str, str]] = {
+ANSWERS: dict[str, tuple[MethodCall, str, str]] = {
     "one fits": (
         "use a method", "Use {title}.", "Against the base it is better on {gains}, and a loss of {point} is excluded "
                                         "on every test, corrected for the methods that gain. Of {count} such methods "
@@ -138,7 +138,7 @@ def recommend(
 def trade_points(
     results: dict[str, list[Result]],
 ) -> list[dict]: # name, like, new, low, high, joined; empty without both kinds of tests
-    "List of each method and the base the change where it is like training and on the new test that it changes worst."
+    "List of each method and the base the change in distribution and on the new test that it changes worst."
     points = [{"name": "base", "like": 0., "new": 0., "low": 0., "high": 0.}]
     for name, method_results in results.items():
         like, new = ([result for result in method_results if result.part == WHOLE and result.like == side]

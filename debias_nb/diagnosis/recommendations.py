@@ -15,7 +15,7 @@ GENERAL = Advice("outreg-texts:1", 'OutReg(1.0, texts="general")', "OutReg, λ =
 # First, where such texts are at hand.
 LIKE_NEW = Advice("outreg-texts:1", 'OutReg(1.0, texts="new.txt")',
                   "OutReg, λ = 1, on unlabeled texts like the new data")
-STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
+USUAL_STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
 SHARE = .25 # mixing weight of the tuned weights, for who has no such texts or cannot train, and has sentences
 LIMITS = (
     "If you have unlabeled texts like your new data, regularize on those. Without such texts, or without training, "
@@ -25,4 +25,4 @@ LIMITS = (
     "where fine-tuning helped, they narrow it less or not at all, and give up part of the gain; texts like the new "
     "data repaired nothing there.")
 LAST = "general texts, which repaired less from Quora to AskUbuntu"
-RANKING = "A strong encoder trained with a ranking loss may need no regularizer: measure first."
+RANKING_ADVICE = "A strong encoder trained with a ranking loss may need no regularizer: measure first."

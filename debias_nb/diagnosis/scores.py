@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from .decision import MUCH, passing_moved
-from .test_sets import FIRST, PairTest, QueryTest, Test, first_rank, level
+from .test_sets import FALSE_POSITIVES, PairTest, QueryTest, Test, first_rank, level
 
 RATES = ("false positives", "recall", "precision")
 
@@ -59,7 +59,7 @@ def thresholds(
     tests: list[Test],
     models: dict[str, str],       # scorer -> what it is called
     in_use: float | None = None,  # the cut-off in use; None: that of 5% false positives in the base
-) -> pd.DataFrame: # a row a test of pairs, model and cut-off, which is `kept` or `set again`
+) -> pd.DataFrame: # one row per test of pairs, model and cut-off, which is `kept` or `set again`
     """Compute what a cut-off does before and after fine-tuning.
 
     The rates are the fraction of the other pairs that pass, of the matches that pass, and of matches among what passes,
@@ -72,7 +72,7 @@ def thresholds(
         counts = test.all_weights[:, nonmatches]
         base = test.scores["base"][nonmatches]
         if in_use is None:
-            rates = np.full(len(counts), FIRST)
+            rates = np.full(len(counts), FALSE_POSITIVES)
             base_cut_offs = cut_offs(base, rates, counts)
         else:
             rates = counts @ (base >= in_use).astype(float) / np.maximum(1, counts.sum(1))

@@ -24,7 +24,7 @@ def is_ours(path: Path) -> bool:
         return OURS.match(file.read(2000)) is not None
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_target(path: Path, text: str) -> None:
     "Write a file whole, or leave what was there and raise `ConfigError`. A link stays one."
     try:
         files.write_whole(path, text)
@@ -32,7 +32,7 @@ def write_whole(path: Path, text: str) -> None:
         raise ConfigError(f"{path}: not written: {e.strerror}") from None
 
 
-def check_folder(path: Path) -> None:
+def check_target_folder(path: Path) -> None:
     "Check that a folder is there, or can be made. Raise `ConfigError`."
     place = next(folder for folder in (path.absolute(), *path.absolute().parents) if os.path.lexists(folder))
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):

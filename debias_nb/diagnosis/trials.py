@@ -154,7 +154,7 @@ def _numbers(resampled: np.ndarray) -> list[float | None]: # None: a resample ha
 def rows_of(
     method: Method, record: dict,
 ) -> list[dict]: # as of `record_results`, with method, strength, test, part and one score
-    "Read what a record says of a method: a row a test, part and metric; fractions."
+    "Read what a record says of a method: one row per test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
     for test in record["config"]["evaluate"]:
@@ -167,8 +167,8 @@ def rows_of(
 
 
 WORTH_WORKERS = 30 # seconds of training, from which on processes of their own are begun, which takes some seconds each
-FIRST = 0 # the seed with which strengths are tried
-COLUMNS = ["method", "strength", "value"]
+CHOICE_SEED = 0 # the seed with which strengths are tried
+CHOICE_COLUMNS = ["method", "strength", "value"]
 
 
 @dataclass
@@ -228,14 +228,14 @@ class Trials:
         "Give open methods the strength that does best in validation, the weakest of equals; return what was tried."
         if not self.validation:
             return None
-        todo = [(replace(method, strength=strength), FIRST) for method in self.methods if method.is_open
+        todo = [(replace(method, strength=strength), CHOICE_SEED) for method in self.methods if method.is_open
                 for strength in strengths_of(method, self.settings.loss)[1]]
         if not todo:
-            return pd.DataFrame(columns=COLUMNS)
+            return pd.DataFrame(columns=CHOICE_COLUMNS)
         results = self._results(todo, self.validation)
         decides = results.metric == results.test.map({name: self.task.tests[name].metric for name in self.validation})
         table = results[decides & (results.part == WHOLE)].groupby(
-            COLUMNS[:2], sort=False, as_index=False).value.mean()[COLUMNS]
+            CHOICE_COLUMNS[:2], sort=False, as_index=False).value.mean()[CHOICE_COLUMNS]
         best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
         self.methods = [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods]
         return table

@@ -242,7 +242,7 @@ def importance_by_role(
     model,
     titles: list,     # `worlds.Text`s
     **options,        # of `importance`
-):                    # DataFrame with one row a title and one column a role
+):                    # DataFrame with one row per title and one column per role
     "Sum the importance of each title's words by role, as fractions that sum to 1."
     tokens = tokenize(model, [title.text for title in titles])
     raw = importance(model, tokens, **options).values

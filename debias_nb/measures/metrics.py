@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NUMBERS_AT_ONCE', 'LARGEST', 'CUTOFFS', 'refuse_values', 'over', 'ends_of_ties', 'by_resample', 'auc_at',
-           'average_precision', 'bootstrap_weights', 'Units', 'sampling_units', 'with_itself', 'evaluate_pairs',
+           'resampled_precision', 'bootstrap_weights', 'Units', 'sampling_units', 'with_itself', 'evaluate_pairs',
            'rank_metrics', 'rank_replicates']
 
 # %% ../../nbs/measures/metrics.ipynb #513be005
@@ -187,7 +187,7 @@ def auc_at(
     return float(areas[0]) if weights is None else areas
 
 # %% ../../nbs/measures/metrics.ipynb #96da0c3c
-def average_precision(
+def resampled_precision(
     labels: np.ndarray,  # (n,) 0 or 1
     scores: np.ndarray,  # (n,) higher = more likely a match
     weights: np.ndarray, # (B, n) how often each pair counts in each of B resamples

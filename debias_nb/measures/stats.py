@@ -553,7 +553,7 @@ def judge(
     delta: float | Sequence[float] = .01,    # the smallest difference that matters, of all or of each
     threshold: float | Sequence[float] = 0., # what a difference is tested against, likewise
     correct: Callable = holm,                # p-values for several comparisons
-# a row a pair: p, word and found (detectable difference, 80% power), the same at best, and provisional
+# one row per pair: p, word and found (detectable difference, 80% power), the same at best, and provisional
 ) -> pd.DataFrame:
     "Give a verdict on each comparison, after a correction over all; without an interval it is `cannot tell`."
     deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))

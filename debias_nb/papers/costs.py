@@ -259,7 +259,7 @@ class Forecast:
     "What some runs of an experiment will take."
     experiment: str
     runs: list[RunConfig]
-    costs: pd.DataFrame # of `costs_of`, a row a run
+    costs: pd.DataFrame # of `costs_of`, one row per run
     unknown: list[str]
 
     def row(self) -> dict[str, object]:

@@ -28,7 +28,7 @@ def _list_file() -> Path:
     return store_for("small").folder / "weights.csv"
 
 
-def listed_rows() -> pd.DataFrame: # `WEIGHT_COLUMNS`, a row a run
+def listed_rows() -> pd.DataFrame: # `WEIGHT_COLUMNS`, one row per run
     "Return the rows of `weights.csv`. Raise `RunnerError` naming file and row of what is damaged."
     path = _list_file()
     if not path.is_file():
@@ -47,7 +47,7 @@ def listed_rows() -> pd.DataFrame: # `WEIGHT_COLUMNS`, a row a run
 def listed_weights(
     name: str, # `paper/experiment`
     profile: Profile,
-) -> pd.DataFrame: # `WEIGHT_COLUMNS`, a row a run
+) -> pd.DataFrame: # `WEIGHT_COLUMNS`, one row per run
     "Return the rows of `weights.csv` on an experiment."
     rows = listed_rows()
     return rows[(rows.table == name) & (rows.profile == profile)]

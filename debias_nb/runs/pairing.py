@@ -26,7 +26,7 @@ def depends_on_processor(record: dict) -> bool:
     """Return whether another processor gives other numbers.
 
     Training does, except in double precision, and so does an encoder that was trained here; one that is only read gives
-    the same numbers, as `reports/RELIABILITY.md` shows.
+    the same numbers, as `reports/MAINTENANCE.md` shows.
     """
     run = config_of(record)
     encoder = run.encoder
@@ -105,7 +105,7 @@ def record_results(
     metrics: Iterable[str] | None = None, # those of them that the record has; None: all
     unit: str = "fraction",               # of the values; records hold fractions
 ) -> Iterator[dict]: # seed, metric, value, resampled
-    "Yield what a record says of a test, a row a metric, for the frame of results."
+    "Yield what a record says of a test, one row per metric, for the frame of results."
     for metric in metrics or record["metrics"][test]:
         if metric in record["metrics"][test]:
             replicates = record["replicates"].get(test, {}).get(metric)
@@ -262,7 +262,7 @@ def _over_worlds(difference: np.ndarray, worlds: list, overlap: float) -> Paired
     return replace(comparison, method=f"t over {comparison.n} worlds", seeds_alone=False)
 
 
-def _combine(of_sides: list) -> np.ndarray: # of each side a row a run
+def _combine(of_sides: list) -> np.ndarray: # of each side one row per run
     "Compute a minus b, minus c, plus d, run by run."
     return sum(sign * np.asarray(values, float) for sign, values in zip((1, -1, -1, 1), of_sides))
 

@@ -1,4 +1,4 @@
-"""Published records: a Parquet file an experiment, a row a run.
+"""Published records: a Parquet file an experiment, one row per run.
 
 Its pages have checksums, and only what is needed of it is read.
 """

@@ -2,10 +2,10 @@
 
 While runs are made a record is a file of JSON, `<experiment>.<profile>/<id>.json`; that of a run that failed is called
 `<id>.failed.json`. A file is whole or not there, and a newer record of a run takes the older one's place. What is
-published is a Parquet file next to the folder, a row a run, whose pages have checksums, and of which that alone is read
-which is needed. Wherever a record comes from, `understood` says whether it is one: what does not fit is neither written
-nor read, but named with file, row and field, and stays where it is. Of runs in further worlds the Parquet file leaves
-out replicates and single values: a comparison over worlds takes each world as one value. A reader takes both, and the
+published is a Parquet file beside the folder, one row per run. Its pages have checksums, and only what is needed is
+read. Wherever a record comes from, `understood` says whether it is one: what does not fit is neither written nor read,
+but named with file, row and field, and stays where it is. Of runs in further worlds the Parquet file leaves out
+replicates and single values: a comparison over worlds takes each world as one value. A reader takes both, and the
 finished record of a run counts, that of the folder first; a failure counts where none finished.
 
 The commit in a record is that of the code when the run began, and `dirty` tells whether this was changed then; outputs

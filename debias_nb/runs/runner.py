@@ -1,4 +1,4 @@
-"""From a run's configuration to its record; from an experiment to all of its records, a process a core.
+"""From a run's configuration to its record; from an experiment to all of its records, one process per core.
 
 What is there is loaded and what is missing is run; every process writes its own record as soon as it has one, so that
 a batch that is killed loses only what was under way. A run whose data or encoder is absent is no error: it is listed

@@ -225,7 +225,7 @@ class BestEpoch(TrainerCallback):
         self.model.load_state_dict(self.kept)
 
 
-OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+TRAINING_OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 def train_with(
@@ -245,7 +245,7 @@ def train_with(
         num_train_epochs=training.epochs, per_device_train_batch_size=training.batch_size, seed=seed,
         learning_rate=training.learning_rate, bf16=dtype == "bf16",
         use_cpu=device_of(model).type == "cpu")
-    optimizer = OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
+    optimizer = TRAINING_OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
     with tempfile.TemporaryDirectory() as folder, single_thread():
         trainer = kind(
             model=model, args=training_arguments(folder, **settings | arguments), train_dataset=Dataset.from_dict(rows),

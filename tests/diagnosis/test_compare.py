@@ -38,7 +38,7 @@ from debias_nb.diagnosis.compare import TrainingSettings, compare
 from debias_nb.diagnosis.comparison import FILES, Comparison
 from debias_nb.diagnosis.inputs import with_prompts
 from debias_nb.data.texts import HeldTexts
-from debias_nb.diagnosis.methods import DEFAULTS, METHODS, RANKING, read_method, read_methods
+from debias_nb.diagnosis.methods import DEFAULTS, METHODS, RANKING_STRENGTHS, read_method, read_methods
 from debias_nb.diagnosis.methods import file_tokens, settings_for, training_rows, tune
 from debias_nb.diagnosis.models import load_model, mixed_scorer
 from debias_nb.diagnosis.page import coded
@@ -125,7 +125,7 @@ def test_a_strength_stands_behind_the_name():
             == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8})
     regularizers = [spec for spec in METHODS.values() if spec.is_regularizer]
     assert all(spec.strength in spec.grid for spec in regularizers), "what is tried has the default"
-    grids = {name: (*METHODS[name].grid, *RANKING.get(name, (0, ()))[1]) for name in strengths}
+    grids = {name: (*METHODS[name].grid, *RANKING_STRENGTHS.get(name, (0, ()))[1]) for name in strengths}
     assert all(read_method(f"{name}:{one!r}").strength == one for name, grid in grids.items() for one in grid)
 
 

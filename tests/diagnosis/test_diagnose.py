@@ -39,7 +39,7 @@ from debias_nb.diagnosis.page import tables as by_test
 from debias_nb.diagnosis.programs import NO_HARM
 from debias_nb.diagnosis.models import cutting, load_model, pair_scores
 from debias_nb.diagnosis.scores import thresholds
-from debias_nb.diagnosis.test_sets import Measured, as_test, average_precision, difference, figures, sampling_units
+from debias_nb.diagnosis.test_sets import Measured, as_test, difference, figures, resampled_precision, sampling_units
 from debias_nb.diagnosis.trials import origin_of
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.measures.rankings import corpus_levels
@@ -252,10 +252,10 @@ def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at
     scores = rng.normal(size=500)
     labels = rng.integers(0, 2, 500)
     weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
-    whole = average_precision(labels, scores, weights)
+    whole = resampled_precision(labels, scores, weights)
     monkeypatch.setattr("debias_nb.measures.metrics.NUMBERS_AT_ONCE", at_once)
-    assert np.array_equal(average_precision(labels, scores, weights), whole)
-    assert np.allclose(average_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
+    assert np.array_equal(resampled_precision(labels, scores, weights), whole)
+    assert np.allclose(resampled_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
 
 
 def test_flaws_are_counted():

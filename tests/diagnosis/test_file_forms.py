@@ -1,4 +1,4 @@
-"""A user's files, a row a case: what it is, its name, its content, options, and what is read of it.
+"""A user's files, one row per case: what it is, its name, its content, options, and what is read of it.
 
 In place of what is read stand the words of the refusal, with file and line, where a file cannot be read. A name without
 an ending is a folder, and what has no name is a table in memory.

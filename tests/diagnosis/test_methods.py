@@ -76,7 +76,7 @@ def test_triplets_give_a_ranking_loss_a_negative_with_each_match():
 
 
 def test_outreg_gains_less_on_offers_like_those_of_training_and_more_on_new_ones():
-    tests = {"like training": offers(600, 0, 1, 0), "new": offers(600, 1, .2, .4)}
+    tests = {"in distribution": offers(600, 0, 1, 0), "new": offers(600, 1, .2, .4)}
     train, base = read_pairs_file(offers(600, 2, 1, 0)), load_model(small_encoder())
     settings = settings_for("static", learning_rate=.05, epochs=3, batch_size=50)
     areas = {}
@@ -85,5 +85,5 @@ def test_outreg_gains_less_on_offers_like_those_of_training_and_more_on_new_ones
         for name, pairs in tests.items():
             left, right = (model.encode(pairs[side].tolist(), normalize_embeddings=True) for side in ("left", "right"))
             areas[method.name, name] = auc_at(pairs.label, (left * right).sum(1))
-    assert areas["outreg:1", "like training"] < areas["plain", "like training"]
+    assert areas["outreg:1", "in distribution"] < areas["plain", "in distribution"]
     assert areas["outreg:1", "new"] > areas["plain", "new"]

@@ -1,4 +1,4 @@
-"What users bring, a row a case: a small input of theirs, and beside it what a user must get of it."
+"What users bring, one row per case: a small input of theirs, and beside it what a user must get of it."
 import copy
 import random
 from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml, parse_yaml
-from debias_nb.papers.data.authors import read_texts
+from debias_nb.papers.data.authors import read_author_texts
 from debias_nb.data.registry import DataError, load_registry
 from debias_nb.papers.pages.expected import load_expected
 from debias_nb.encoders.tokens import EncoderError
@@ -241,7 +241,7 @@ READERS = {
     "matches alone": (of_file("a.tsv", "query\tanswer\nq\tp\nr\ts\n", read_pairs_file), DataError),
     "queries, a folder": (of_files(QUERIES, read_pairs_file), DataError),
     "queries, one file": (of_file("a.json", json.dumps(THREE), read_pairs_file), DataError),
-    "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
+    "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_author_texts), DataError),
     "records": (of_file("a.json", encode(record_with(0)), read_file), RecordError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),

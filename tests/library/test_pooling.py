@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from debias_nb.measures.pooling import Table, effect, error_rates, estimate, printed_size, simulated
+from debias_nb.measures.pooling import TableSizes, effect, error_rates, estimate, printed_size, simulated
 from debias_nb.measures.stats import Paired, paired
 
-TABLES = [Table(tests, seeds, sd, items, .15, .5)
+TABLES = [TableSizes(tests, seeds, sd, items, .15, .5)
           for tests, seeds, sd, items in ((1, 3, 1.2, .3), (6, 3, .6, .4), (3, 10, .6, 1.2))]
 
 
@@ -31,7 +31,7 @@ def test_each_mistake_is_made_in_five_of_a_hundred_at_most_and_a_broken_rule_is_
 
 @given(st.integers(1, 6), st.integers(2, 5), st.integers(0, 99), st.floats(.1, 10))
 def test_order_unit_and_sign_of_tests(tests, seeds, seed, factor):
-    comparisons = simulated(Table(tests, seeds, .6, .4, .2, .5), np.random.default_rng(seed))
+    comparisons = simulated(TableSizes(tests, seeds, .6, .4, .2, .5), np.random.default_rng(seed))
     mean = estimate(comparisons)
     turned = [paired(-c.sources.values, np.zeros(seeds), -np.tile(c.sources.resamples, (seeds, 1)),
                      np.zeros((seeds, len(c.sources.resamples)))) for c in comparisons]
@@ -45,7 +45,7 @@ def test_order_unit_and_sign_of_tests(tests, seeds, seed, factor):
 
 
 def test_one_test_counted_twice_is_one_test():
-    once, = simulated(Table(1, 4, .6, .4), np.random.default_rng(0))
+    once, = simulated(TableSizes(1, 4, .6, .4), np.random.default_rng(0))
     twice = estimate([once, once])
     assert (twice.low, twice.high, twice.error) == pytest.approx((once.low, once.high, once.error))
     assert twice.freedom == pytest.approx(estimate([once]).freedom)

@@ -81,11 +81,11 @@ def fine_tuned(folder, method, size):
     base = move(made.load(folder), .5 if folder.name == "table" else .05)
     start = copy.deepcopy(model)
     settings = PairTraining(learning_rate=.1, epochs=1, batch_size=size)
-    companion.OPTIMIZERS["adam"] = torch.optim.SGD
+    companion.TRAINING_OPTIMIZERS["adam"] = torch.optim.SGD
     try:
         companion.fine_tune(model, base, pairs_of(model), PairMethod(name=method, **METHODS[method]), settings, seed=3)
     finally:
-        companion.OPTIMIZERS["adam"] = torch.optim.Adam
+        companion.TRAINING_OPTIMIZERS["adam"] = torch.optim.Adam
     return start.state_dict(), model.state_dict()
 
 

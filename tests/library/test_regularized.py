@@ -357,7 +357,7 @@ def test_every_step_draws_and_a_repeated_run_repeats(encoders, monkeypatch, tmp_
         train(model, Regularized(model, mnrl(model), [ITVReg(1.)]), equal_pairs, tmp_path, max_steps=3)
     masks = [tokens.mask.tolist() for tokens in token_log]
     assert masks[:3] == masks[3:], "the same run"
-    assert masks[0] != masks[1] != masks[2] != masks[0], "one batch an epoch, and other interventions in each"
+    assert masks[0] != masks[1] != masks[2] != masks[0], "one batch per epoch, and other interventions in each"
     assert len({tuple(row) for row in masks[0]}) > 1, "and for each text of a batch"
 
 

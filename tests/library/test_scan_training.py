@@ -19,7 +19,7 @@ import made
 from made import cross_encoder
 from debias_nb.losses.scan import Memory
 from debias_nb.losses.scan_head import contrast
-from debias_nb.losses.scan_loss import SCAN, last_layer, score_pairs
+from debias_nb.losses.scan_loss import SCAN, last_layer, pair_scores
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how",
              "why red"]
@@ -293,10 +293,10 @@ def decoder(folder, causal):
 def test_a_decoder_is_represented_by_the_last_token_of_a_pair(tmp_path, causal):
     model = decoder(tmp_path / "decoder", causal)
     pairs = list(zip(QUESTIONS[:6], ANSWERS[:6]))
-    scores, hidden, classify = score_pairs(model, pairs)
+    scores, hidden, classify = pair_scores(model, pairs)
     assert hidden.shape == (6, 32)
     assert torch.allclose(classify(hidden), scores, atol=1e-5)
-    alone = torch.cat([score_pairs(model, [pair])[1] for pair in pairs])
+    alone = torch.cat([pair_scores(model, [pair])[1] for pair in pairs])
     assert torch.allclose(hidden, alone, atol=1e-4), "whatever stands beside it in a batch"
     loss = SCAN(model)
     columns, labels = [QUESTIONS[:6], ANSWERS[:6]], torch.tensor([0, 1] * 3)

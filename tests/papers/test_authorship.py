@@ -15,7 +15,7 @@ from debias_nb.papers.data.author_splits import TESTS, AuthorSplit, leakage, lea
 from debias_nb.papers.data.author_splits import paper_split
 from debias_nb.papers.data.author_splits import query_target, topic_model
 from debias_nb.papers.data.authors import Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
-from debias_nb.papers.data.authors import read_texts, strip_quotes, strip_signatures
+from debias_nb.papers.data.authors import read_author_texts, strip_quotes, strip_signatures
 from debias_nb.data.registry import DataError, MissingData
 
 SMALL = {"authors": 80, "test_authors": 60, "tokens": 40, "topics": 6, "unseen_topics": 4}
@@ -117,15 +117,15 @@ def test_signatures_end_where_a_text_is_its_own():
 ])
 def test_bad_files_are_named(tmp_path, content, words):
     with pytest.raises(DataError, match=words):
-        read_texts(write(tmp_path / "a.jsonl", content))
+        read_author_texts(write(tmp_path / "a.jsonl", content))
 
 
 def test_files_are_read_to_the_letter(tmp_path):
     rows = [{"author": 1, "date": 1993, "text": "é"}, {"author": "b", "text": "x\u2028y"}]
     plain = write(tmp_path / "a.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     archive = write(tmp_path / "a.jsonl.gz", gzip.compress(jsonl(tmp_path / "b.jsonl", rows).read_bytes()))
-    assert read_texts(plain).fingerprint == read_texts(archive).fingerprint
-    read = read_texts(plain)
+    assert read_author_texts(plain).fingerprint == read_author_texts(archive).fingerprint
+    read = read_author_texts(plain)
     assert read.text == ["é", "x\u2028y"], "a line ends at a line feed and nowhere else"
     assert (read.author, read.date, read.topic) == (["1", "b"], ["1993", ""], None)
 

@@ -12,6 +12,8 @@ from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, OF_CLAIMS
 from debias_nb.papers.pages.comparisons import combined_word
 from debias_nb.runs.config import load_experiment
 
+from test_links import texts
+
 REPORTS = Path(__file__).parents[2] / "reports"
 COUNTS = list(COUNT_COLUMNS.values()) # better, worse, within a point, cannot tell
 NUMBER = r"[+−]?\d+\.\d"
@@ -189,14 +191,14 @@ def test_most_pages_are_compared_with_their_tables():
 
 
 def test_results_of_what_to_do_are_those_of_their_estimates():
-    rows = [row for table in tables_of((REPORTS / "diagnosis/WHAT_TO_DO.md").read_text("utf-8")) for row in table
-            if "result" in row]
-    assert len(rows) > 20
+    page = "\n\n".join(texts(REPORTS.parent / "nbs/diagnosis/check.ipynb"))
+    rows = [row for table in tables_of(page) for row in table if "result" in row]
+    assert len(rows) == 20
     for row in rows:
         is_mixed = bool(int(row["better"]) and int(row["worse"]))
         word = row["result"].strip("*")
         assert is_mixed == (word == "depends")
-        assert is_mixed or is_effect(word, row["estimate, points"]), row
+        assert is_mixed or is_effect(word, row["estimate"]), row
 
 
 def plain_word(answer: str) -> str:

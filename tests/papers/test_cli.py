@@ -40,7 +40,7 @@ ENV = os.environ | {
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
 # they speak of all configurations, of claims, or of published scores
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "errata.ipynb", "as_printed.ipynb", "what_to_do.ipynb",
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "errata.ipynb", "as_printed.ipynb",
                                         "facts.ipynb", "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb")
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
@@ -457,7 +457,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
 
     result = shell("report", "--out", "pages")
     assert result.exit_code == 0, result.output
-    assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"COST.md", "README.md", "SPEED.md"}
+    assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"COST.md", "README.md", "MAINTENANCE.md"}
     page = (tmp_path / "pages/itvreg/table03.md").read_text()
     cells = [cell for cell in all_cells() if cell.profile == "small"]
     run_ids = {record["id"] for record in store.all() if record["status"] == "finished"}

@@ -92,7 +92,7 @@ def pan(folder, first=0):
 
 
 def reviews(folder):
-    "Amazon 2018: a file a category; the first author and the first topics have the most texts."
+    "Amazon 2018: one file per category; the first author and the first topics have the most texts."
     files = {}
     for c, name in enumerate(["Books_5", "Toys_and_Games_5", "Software", "Prime_Pantry", "Luxury_Beauty"]):
         rows = []

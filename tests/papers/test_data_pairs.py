@@ -324,14 +324,14 @@ def test_a_known_text_is_the_same_but_for_case_and_spacing():
 
 
 def test_what_training_has_of_words():
-    assert not products.BRANDS & products.SHOPS
+    assert not products.PRODUCT_BRANDS & products.SHOPS
     assert q.seen_words(["A lens, 24 mm"], ["lens 24", "a b LENS"]) == .75
     assert q.seen_words([], ["a"]) == 0 == q.seen_words(["a"], ["?", ""])
     assert q.word_overlap(["a b", "a", "", "?"], ["B c", "A a", "", "x"]).tolist() == [1 / 3, 1, 0, 0]
 
 
 PARTS = ["auc05", "auc", "ap", "p1", "p1[seen]", "p1[unseen]", "auc05[one unseen]", "auc05[unseen]"]
-WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in products.ROLES)]
+WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in products.TOKEN_ROLES)]
 
 
 def test_a_run_on_products_measures_every_part(folder):

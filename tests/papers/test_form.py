@@ -8,7 +8,7 @@ import pytest
 from debias_nb.papers.pages.details import SCAN_ROWS
 from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.as_printed import printed_parts, title_of
-from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, lacking, run_table, side_by_side, words_seen
+from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, blank_reasons, run_table, side_by_side, words_seen
 from debias_nb.papers.pages.frame import Results, only
 from debias_nb.papers.pages.report import arrange, page_of
 from debias_nb.papers.pages.tables import main, means, with_std
@@ -102,7 +102,7 @@ def test_names_that_nothing_has_leave_nothing_beside(results):
 def test_printed_rows_that_one_name_of_ours_would_take_stay_apart(results):
     rows, gaps = side_by_side(results.load("scan/table02", "small"), "table2", SCAN_ROWS)
     assert rows.loc[("MAP", "the paper"), "TANDA"] == "0.8890" and rows.loc[("P@1", "the paper"), "TANDA"] == "—"
-    reasons = lacking(gaps, load_expected("scan").without)
+    reasons = blank_reasons(gaps, load_expected("scan").without)
     assert f"{sum(gaps.why == 'quoted from earlier work')} quoted from earlier work (HyperQA, " in reasons
     assert "TANDA-re" in reasons and reasons.endswith("6 blank in print")
 
@@ -113,7 +113,7 @@ def test_columns_that_nothing_of_ours_is_like_stand_apart_where_that_is_asked(re
     assert rows.loc[("Electronics", "the paper"), "OutReg"] == "33.14 ± 0.07" and len(gaps) == 30
     assert set(study["table8"].test) < set(rows.index.get_level_values(0))
     assert side_by_side(study, "table8")[0].empty
-    assert UNEXPLAINED in lacking(gaps, {})
+    assert UNEXPLAINED in blank_reasons(gaps, {})
 
 
 def test_what_a_page_takes_is_what_its_records_took(results):

@@ -2,6 +2,7 @@
 import random
 import shutil
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from debias_nb.commands.cli import app
 from debias_nb.files import project_root
 from debias_nb.papers.pages.facts import Facts
-from debias_nb.papers.pages.numbers import FILE, NUMBER, PAGES, UNSEEN, bindings, manifest
+from debias_nb.papers.pages.numbers import NUMBERS_FILE, NUMBER, PAGES, UNSEEN, bindings, manifest
 from debias_nb.runs.records import Store
 
 ROOT = project_root()
@@ -32,7 +33,7 @@ def other(digit, draw):
 
 def test_every_number_comes_from_somewhere_and_the_manifest_says_from_where():
     assert [row for page in PAGES for row in bindings(page, FACTS) if not row.source] == []
-    assert (ROOT / "reports" / FILE).read_text("utf-8") == manifest(FACTS)
+    assert (ROOT / "reports" / NUMBERS_FILE).read_text("utf-8") == manifest(FACTS)
 
 
 def test_a_number_that_is_changed_on_a_page_is_found(draw):
@@ -78,3 +79,15 @@ def test_a_number_leads_to_its_runs():
     assert "outreg_ngame: " in CliRunner().invoke(app, ["show", "--", number], catch_exceptions=False).output
     refused = CliRunner().invoke(app, ["show", "12345.678"])
     assert refused.exit_code != 0
+
+
+def test_a_cell_of_a_table_leads_to_its_own_runs():
+    cells = pd.read_csv(ROOT / "reports/itvreg/table02.csv").query("profile == 'small' and method == 'OutReg'")
+    value = cells.value.iloc[0]
+    asked = ["show", f"{value:.1f}", "--page", "itvreg/table02"]
+    said = CliRunner().invoke(app, asked, catch_exceptions=False).output
+    [line] = [line for line in said.splitlines() if f"OutReg, {cells.column.iloc[0]}" in line and "potion" in line]
+    assert f"{value:.1f}"[:2] in line and f" {cells.n.iloc[0]} runs of experiments/itvreg/table02.small.parquet" in said
+    assert "again: debias-nb run itvreg/table02 --profile small --fresh" in said and "commits: " in said
+    for wrong in (["12345.6", "--page", "itvreg/table02"], ["13.1", "--page", "itvreg/nothing"]):
+        assert CliRunner().invoke(app, ["show", *wrong]).exit_code != 0

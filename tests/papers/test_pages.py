@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from cells import a_run
 from debias_nb.runs.config import load_experiment
-from debias_nb.measures.stats import paired
+from debias_nb.measures.stats import Interval, paired
 from debias_nb.papers.pages.answers import answer, answer_word, distance_from, place_of, select, summarize
-from debias_nb.papers.pages.cells import Cell, status_of, table_cells, with_value
+from debias_nb.papers.pages.cells import Cell, Setting, status_of, table_cells, with_value
 from debias_nb.papers.notebooks import template_path, templates
 from debias_nb.papers.pages.execution import check_parameters
 from debias_nb.papers.pages.comparisons import LOSS_TITLES, losses_in
@@ -23,7 +23,7 @@ from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_che
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
-from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs
+from debias_nb.papers.pages.tables import differences, gains_and_losses, intervals, means, missing, pairs
 from debias_nb.papers.pages.tables import provenance
 from debias_nb.papers.pages.tables import strength_of
 from debias_nb.papers.pages.verdicts import resting_on
@@ -56,21 +56,22 @@ def test_a_cell_says_what_its_runs_do():
 
 @pytest.mark.parametrize("cell, status", [(30.5, "match"), (30.1, "near"), (35., "differs")])
 def test_a_number_beside_the_printed_one(cell, status):
-    ours = Cell(*PLACE, value=31., low=30.2, high=31.8, expected=cell)
+    ours = Cell(*PLACE, level=Interval(31., 30.2, 31.8, 3, .5, ""), expected=cell)
     assert status_of(ours, tolerance=1., decimals=2) == status
 
 
 def test_rows_say_rate_epochs_and_texts_by_themselves():
     by_rate = load_experiment("itvreg/table06", "small")
     cells = table_cells(by_rate, by_rate.tables[0], {})
-    assert {(cell.method, cell.rate) for cell in cells} == {(f"Finetuned, {rate:g}", rate) for rate in (.01, .05, .1)}
-    assert {cell.epochs for cell in cells} == {2, 4, 10}
+    rates = {(cell.method, cell.setting.rate) for cell in cells}
+    assert rates == {(f"Finetuned, {rate:g}", rate) for rate in (.01, .05, .1)}
+    assert {cell.setting.epochs for cell in cells} == {2, 4, 10}
     by_texts = load_experiment("itvreg/other_texts", "small")
     table = next(experiment for experiment in by_texts.tables if experiment.id == "texts_quora")
     rows = {cell.method: cell for cell in table_cells(by_texts, table, {})}
     tenth = rows["OutReg 1, a tenth of AskUbuntu"]
-    assert (tenth.family, tenth.strength, tenth.texts, tenth.share) == ("OutReg", 1, "askubuntu", .1)
-    assert rows["OutReg"].texts == "" and rows["WiSE-FT 0.5"].family == "WiSE-FT"
+    assert (tenth.family, tenth.setting) == ("OutReg", Setting(1, .1, texts="askubuntu", share=.1))
+    assert rows["OutReg"].setting.texts == "" and rows["WiSE-FT 0.5"].family == "WiSE-FT"
 
 
 def test_a_setting_that_lacks_a_run_is_not_chosen():
@@ -183,14 +184,6 @@ def test_a_command_has_the_parameters_of_its_page(study):
 
 
 MOST_WORDS = 60 # of what a reader hears who cannot see a figure
-
-
-def test_a_figure_is_told_in_a_sentence():
-    comparisons = pd.concat([of_size(size, -size).assign(method=f"OutReg {size}, texts of Quora", against="Finetuned")
-                             for size in range(1, 40)])
-    sentence = alt_text(comparisons, "Points above plain fine-tuning, test by test")
-    assert "of 39 methods" in sentence and len(sentence.split()) < MOST_WORDS
-    assert alt_text(comparisons[:2], "What") == "What: OutReg 1, texts of Quora (−1.0 to +1.0)"
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "reports").rglob("*.md")), ids=str)

@@ -100,14 +100,15 @@ SHOWN = ("from IPython.display import Markdown\nfrom debias_nb.papers.pages.verd
 PAGE = ("""
 from debias_nb.papers.pages.answers import answer, summarize
 from debias_nb.papers.pages.frame import only
-from debias_nb.papers.pages.plots import difference_plot
+from debias_nb.papers.pages.plots import estimate_plot
 from debias_nb.papers.pages.tables import differences, show
 from debias_nb.papers.pages.verdicts import resting_on
 runs = results.study("itvreg/demo", "small")
 changes = differences(runs["demo"])
-show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", summarize({'all': changes}))
+compared = summarize({'all': changes})
+show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", compared)
 show(resting_on(results, runs))
-show(difference_plot(changes, "points"), alt="dots")
+show(estimate_plot(compared.attrs["rows"]), alt="dots")
 print("six seeds")
 """,)
 PAPER_VALUES = {"ITVReg": 60., "OutReg": 40., "Finetuned": 50.}
@@ -290,7 +291,7 @@ def test_weights_late_in_training_are_means_over_seeds():
 
 
 def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
-    norms = details.gradient_norms([weight_record("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
+    norms = details.mean_gradient_norms([weight_record("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
                                     weight_record("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
     rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"],
                          "strength": [.1, 1., .1]})

@@ -3,6 +3,7 @@ bytes don't depend on the caller's style."""
 import base64
 import io
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -13,10 +14,11 @@ from matplotlib.text import Text
 from PIL import Image
 
 from debias_nb.papers.pages import pictures, plots as P
+from debias_nb.papers.pages.answers import Row
 from debias_nb.papers.pages.style import STYLES
 
 NUMBERS = { # of each plot a column of numbers that must be there
-    "difference_plot": "difference", "strength_plot": "value", "trade_plot": "outside",
+    "strength_plot": "value", "trade_plot": "outside",
 }
 by_name = pytest.mark.parametrize("name", NUMBERS)
 
@@ -42,19 +44,10 @@ def in_families(frame):
     return frame.merge(methods(*frame.method.unique()))
 
 
-def differences(panels, tests=("a -> a", "a -> b (OOD)")):
-    frame = grid(encoder=panels, test=list(tests), method=["Finetuned", "OutReg 0.1", "OutReg 1"])
-    shift = np.where(frame.test == "a -> a", "iid", "ood")
-    frame = frame.assign(corpus="a", shift=shift, difference=numbers(frame, -9), seeds_alone=False)
-    return with_ends(in_families(frame), "difference")
-
-
 def table(name, panels=("a", "b")):
     "A table that fits a plot."
     panels = list(panels)
     three = ["MaskReg", "OutReg 1", "ITVReg"]
-    if name == "difference_plot":
-        return differences(panels)
     if name == "strength_plot":
         path = in_families(grid(panel=panels, test=["iid", "ood"], method=three, strength=[.1, 1, 10]))
         return with_ends(path.assign(value=numbers(path)), "value")
@@ -142,34 +135,43 @@ def test_a_method_keeps_its_look_and_methods_have_looks_of_their_own():
     assert light == sorted(light, reverse=True)
 
 
-def test_a_caption_says_if_scales_differ_or_a_method_was_not_run():
-    one_test = differences(["small"], ["a -> a"])
-    assert P.difference_plot(one_test, "points over Base").get_suptitle() == "points over Base"
-    frame = differences(["small", "large"])
-    columns = ["difference", "low", "high"]
-    wide_frame = frame.assign(**{name: frame[name] * np.where(frame.encoder == "large", 100, 1) for name in columns})
-    assert P.difference_plot(wide_frame, "points").get_suptitle() == "points; scales differ between panels"
-    assert P.difference_plot(wide_frame.iloc[1:],
-                             "points").get_suptitle() == "points; scales differ between panels; no dot: no run finished"
+def rows_of(*sizes):
+    "Rows of a figure of estimates, one per size, each with two tests beside it."
+    means = [SimpleNamespace(difference=size, low=size - .5, high=size + .5, seeds_alone=False) for size in sizes]
+    return {f"method {mean.difference:g} − plain fine-tuning": Row(mean, [mean.low - 1, mean.high + 1], [2.])
+            for mean in means}
 
 
-def test_differences_stand_at_their_methods():
-    frame = differences(["small", "large"])
-    fig = P.difference_plot(frame, "points over Base")
-    places = P.method_places(frame)
-    expected = [rows for _, rows in frame.groupby(["encoder", "test"], sort=False)]
-    for ax, rows in zip(fig.axes, expected):
-        positions = np.column_stack([rows.difference, rows.method.map(places)])
-        assert {tuple(p) for p in points(ax)} == {tuple(p) for p in positions}
-        assert ax.get_facecolor() == matplotlib.colors.to_rgba(P.GRAY if rows["shift"].iloc[0] == "iid" else "white")
-        left, right = ax.get_xlim()
-        assert left < min(0, rows.low.min()) and right > max(0, rows.high.max())
-    assert {*frame.method, *frame.encoder, "a → a", "a → b", "in distribution"} <= labels(fig)
-    assert "in distribution" not in labels(P.difference_plot(frame.assign(shift="ood")))
-    no_intervals = P.difference_plot(frame.assign(low=np.nan, high=np.nan))
-    narrow = P.difference_plot(frame.assign(low=frame.difference, high=frame.difference))
-    for a, b in zip(no_intervals.axes, narrow.axes):
-        assert (points(a) == points(b)).all()
-    seeds_only = P.difference_plot(frame.assign(seeds_alone=True))
-    assert "interval over seeds alone" in labels(seeds_only)
-    assert any(line.get_linestyle() == ":" for line in seeds_only.axes[0].lines)
+def test_estimates_stand_between_their_tests_and_what_the_paper_prints():
+    rows = rows_of(-3, 0, 12.5)
+    fig = P.estimate_plot(rows)
+    [ax] = fig.axes
+    drawn = {tuple(point) for point in points(ax)}
+    for place, row in enumerate(rows.values()):
+        assert (row.mean.difference, place) in drawn
+        assert {x for x, y in drawn if place - .5 < y < place} == {*row.tests}
+        assert {x for x, y in drawn if place < y < place + .5} == {*row.printed}
+    left, right = ax.get_xlim()
+    assert left < -3 - 1 and right > 12.5 + 1
+    assert {*rows, "the paper prints", "one test"} <= labels(fig)
+    alone = {name: row._replace(printed=[]) for name, row in rows.items()}
+    assert "the paper prints" not in labels(P.estimate_plot(alone))
+    told = P.estimate_alt(rows)
+    assert told.startswith("3 estimates") and told.index("method -3") < told.index("method 12.5")
+    with pytest.raises(ValueError, match="method 0"):
+        P.estimate_plot(rows | {"method 0": rows["method 0 − plain fine-tuning"]._replace(tests=[np.nan])})
+
+
+def test_a_strength_of_0_has_a_place_on_a_linear_scale_alone():
+    frame = table("strength_plot", "a").replace({"strength": {.1: 0.}})
+    with pytest.raises(ValueError, match="log scale"):
+        P.strength_plot(frame)
+    [ax, *_] = P.strength_plot(frame, is_log=False).axes
+    assert ax.get_xscale() == "linear" and ax.get_xlim()[0] <= 0
+
+
+def test_a_point_is_as_high_in_all_panels():
+    frame = table("trade_plot")
+    frame.loc[frame.panel == "b", "outside"] *= 5
+    spans = [np.ptp(ax.get_ylim()) for ax in P.trade_plot(frame).axes if ax.has_data()]
+    assert np.allclose(spans, spans[0]) and len(spans) == 2

@@ -81,7 +81,7 @@ def test_blocks_that_differ_in_seeds_fill_one_cell(tmp_path):
     for run in of_two_blocks.runs():
         store.append(record_of(run, .1 * (run.seed + 1) if run.training.epochs == 1 else .9))
     cells = Results().study_of(of_two_blocks, store).cells
-    assert {(cell.n, round(cell.value)) for cell in cells} == {(4, 25)}, "and another training is no part of it"
+    assert {(cell.level.n, round(cell.value)) for cell in cells} == {(4, 25)}, "and another training is no part of it"
 
 
 @pytest.mark.parametrize("paper", papers())

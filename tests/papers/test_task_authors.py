@@ -10,7 +10,7 @@ from scipy import sparse
 from debias_nb.papers.tasks import authors
 from debias_nb.losses.author_batches import author_ids
 from debias_nb.papers.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors
-from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, settled_epochs, tune
+from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, settled_epochs, chosen_training
 from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts
 from debias_nb.papers.pages.cases import leak_rows
@@ -168,7 +168,7 @@ def test_resamples_draw_authors_with_all_their_queries():
 ])
 def test_every_method_trains_and_repeats(method):
     run = run_of(AuthorsMethod(name="x", authors=method), seed=3)
-    (once, _, details), (second, _, about_again) = tune(run), tune(run)
+    (once, _, details), (second, _, about_again) = chosen_training(run), chosen_training(run)
     assert details == about_again
     for x, y in zip(once.state_dict().values(), second.state_dict().values()):
         assert torch.equal(x, y)
@@ -182,14 +182,14 @@ def test_an_epoch_of_texts_has_as_many_as_there_are_whatever_the_loss(method, ep
     texts = len(author_split(CORPUS).train)
     training = TRAINING.model_copy(
         update={"epoch_of": "texts", "further_temperatures": (), "epochs": 6, "student_epochs": 2})
-    assert len(tune(run_of(method, training=training))[1]) == epochs * (texts // 16)
+    assert len(chosen_training(run_of(method, training=training))[1]) == epochs * (texts // 16)
     if method.authors.base == "cl":
         by_author = training.model_copy(update={"epoch_of": None})
-        assert len(tune(run_of(method, training=by_author))[1]) < epochs / 2 * (texts // 16)
+        assert len(chosen_training(run_of(method, training=by_author))[1]) < epochs / 2 * (texts // 16)
 
 
 def test_a_base_loss_is_followed_on_held_out_texts():
-    losses = {method.name: tune(run_of(method))[2].get("held out") for method in (CL, MLL, ARR)}
+    losses = {method.name: chosen_training(run_of(method))[2].get("held out") for method in (CL, MLL, ARR)}
     assert [len(losses[name]) for name in ("CL", "MLL")] == [3, 10], "before, and after each epoch"
     assert losses["MLL"][0] > losses["MLL"][-1] and losses["CL + ARR"] is None
 
@@ -233,7 +233,7 @@ def test_settings_are_chosen_on_validation_texts_alone(monkeypatch, scores, temp
         return {"r8": next(values)}, {}, []
 
     monkeypatch.setattr(authors, "evaluate_authors", next_score)
-    _, _, details = tune(run_of(CL, seed=5))
+    _, _, details = chosen_training(run_of(CL, seed=5))
     assert [attempt["r8"] for attempt in details["tried"]] == scores
     assert details["setting"] == {"learning_rate": .01, "temperature": temperature}, "of equals the first"
 
@@ -259,11 +259,11 @@ def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
         return plain(model, loss, *args, **options)
 
     monkeypatch.setattr(authors, "fit_authors", diverges_at_half)
-    _, _, details = tune(run_of(CL))
+    _, _, details = chosen_training(run_of(CL))
     assert details["setting"]["temperature"] == .1 and "the loss is nan" in details["tried"][1]["failed"]
     half_alone = TRAINING.model_copy(update={"temperature": .5, "further_temperatures": ()})
     with pytest.raises(TrainingFailed, match="step 3"):
-        tune(run_of(CL, training=half_alone))
+        chosen_training(run_of(CL, training=half_alone))
 
 
 @pytest.mark.parametrize("base", ["mll", "cl"])

@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 
 from debias_nb.checks import ConfigError
-from debias_nb.papers.pages.cells import Cell
+from debias_nb.papers.pages.cells import Cell, Setting
 from debias_nb.papers.pages.comparisons import LESS, SLIGHTLY, ClaimEvidence, above, add_claim_verdicts, as_claimed
 from debias_nb.papers.pages.comparisons import at_gain, combined_word, questions, registered
 from debias_nb.files import project_root
 from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.statements import Comparisons, StatedClaim
 from debias_nb.papers.pages.verdicts import Claim, Ledger
-from debias_nb.measures.stats import Paired, threshold_p
+from debias_nb.measures.stats import Interval, Paired, threshold_p
 from debias_nb.runs.pairing import bracket
 from cells import a_run
 
@@ -39,14 +39,15 @@ def record(id, value, seed=0, world=None, cpu="one", dirty=False, is_trained=Tru
 
 def cell_of(method, column, level, ids, profile="small", **changes):
     "A cell of table3 that is measured by records."
+    mean = Interval(level, np.nan, np.nan, len(ids), np.nan, "")
     return Cell(
         paper="itvreg", table="table3", profile=profile, encoder="encoder", method=method, column=column, shift="ood",
-        corpus="corpus", evaluate="test", metric="p1", value=level, status="measured", records=ids, **changes,
+        corpus="corpus", evaluate="test", metric="p1", level=mean, status="measured", records=ids, **changes,
     )
 
 
 def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.002, rng=None, **options):
-    "A table with a cell a method and column: `levels` are its means."
+    "A table with one cell per method and column: `levels` are its means."
     rng = rng or np.random.default_rng(0)
     cells = []
     records = {}
@@ -191,7 +192,7 @@ def curves(gains, losses, seeds=5, spread=.0005):
                 ids = [f"{name}-{column}-{seed}" for seed in range(seeds)]
                 for seed, id in enumerate(ids):
                     records[id] = record(id, .5 + points_above / 100 + rng.normal(0, spread), seed)
-                cells.append(cell_of(name, column, .5, ids, family=method, strength=strength))
+                cells.append(cell_of(name, column, .5, ids, family=method, setting=Setting(strength)))
     return ClaimEvidence(cells, records)
 
 
@@ -392,7 +393,7 @@ def test_a_claim_is_refused_where_our_runs_are_beyond_its_limit():
     for value, message in ((.55, "claims.yaml: Q-A1: near: 0.60. is recorded, and 0.55"), (.7, "nothing is recorded")):
         with pytest.raises(ConfigError, match=message):
             book.claim(StatedClaim(**claim, at_most=limit | {"value": value}))
-        e.tables["table3"]["small", "encoder", "near"]["a"].value = None
+        e.tables["table3"]["small", "encoder", "near"]["a"].level = None
 
 
 KEY = ["paper", "table", "encoder", "column", "comparison"]

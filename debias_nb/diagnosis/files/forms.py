@@ -43,7 +43,7 @@ NUMBER_OF_ROW = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") 
 VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 JUDGMENTS = "queries, corpus and judgments"
 MODELS = ("base", "tuned")
-MOST = 10**6 # of a grade
+LARGEST_GRADE = 10**6 # of a grade
 ID_OF_TEXT = re.compile(r"\w*\d[\w-]*") # no blank, and a digit
 MANY_ROWS = 10 # of each value of a column that is no text
 TWO_TEXTS = "two columns of texts are needed"
@@ -439,7 +439,7 @@ def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
 
 def grades_advice(numbers) -> str:
     "Name a round threshold that is none of the grades, near the middle of them."
-    grades = {float(number) for number in numbers if abs(number) <= MOST}
+    grades = {float(number) for number in numbers if abs(number) <= LARGEST_GRADE}
     low, lower, middle, upper, high = np.linspace(min(grades, default=0), max(grades, default=0), 5)
     for digits in range(-6, 7):
         for threshold in np.round([middle, upper, lower], digits):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...checks import quoted, visible
-from .forms import JUDGMENTS, MOST, Options, Rows, grades_advice
+from .forms import JUDGMENTS, LARGEST_GRADE, Options, Rows, grades_advice
 from ...data.registry import DataError
 from ...data.tables import UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse
 from ...data.tables import with_title
@@ -20,7 +20,7 @@ FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub 
     "judgments": ("qrels/*.tsv", "qrels/*.tsv.gz", "qrels/*.parquet", "default/*.parquet", "data/*.parquet"),
     "tables": ("data-*.arrow", "*/data-*.arrow", "*.jsonl", "*.csv", "*.tsv", "*.parquet", "data/*.parquet"),
 }
-ROLES = ("corpus", "queries", "judgments")
+JUDGMENT_ROLES = ("corpus", "queries", "judgments")
 HOLDS = ("a folder of queries holds corpus.jsonl, queries.jsonl and qrels/test.tsv, as BEIR writes them, or Parquet "
          "files in folders of these names")
 NO_MATCH = "; such queries are left out by --match-from 1 (match_from=1)"
@@ -125,7 +125,7 @@ def _read_texts(files: list[Path]) -> pd.DataFrame:
 
 def read_folder(path: Path, split: str | None, options: Options) -> Rows:
     "Read queries, corpus and judgments of a folder."
-    files = _files_by_role(path, ROLES)
+    files = _files_by_role(path, JUDGMENT_ROLES)
     split, files["judgments"] = _of_split(path, files["judgments"], split)
     judgments = pd.concat([_judgments(str(file), read_table(file)) for file in files["judgments"]])
     texts = {role: _read_texts(files[role]) for role in ("queries", "corpus")}
@@ -167,7 +167,8 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
 
 def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
     grades = pd.to_numeric(judgments.grade.map(number_of)).astype(float)
-    refuse(name, judgments.grade, ~(grades.abs() <= MOST), lambda cell: f"a grade is expected, found {quoted(cell)}")
+    refuse(name, judgments.grade, ~(grades.abs() <= LARGEST_GRADE),
+           lambda cell: f"a grade is expected, found {quoted(cell)}")
     if options.match_from is None:
         refuse(name, judgments.grade, grades % 1 != 0, lambda cell: f"grades are whole numbers, found {quoted(cell)}",
                grades_advice(grades))

@@ -8,10 +8,10 @@ from ...data.registry import DataError
 from ...data.tables import floats, json_values, read_text
 
 TEST = "test" # the split that is read; all others where a task has none
-META = "model_meta.json"
+MODEL_FILE = "model_meta.json"
 PREDICTIONS = "_predictions.json" # end of the names of files with what was ranked
 KEY = ["task", "split", "subset", "revision"] # levels of the index: what must be the same in both folders
-UNKNOWN = "" # revision of data whose version nobody noted
+UNKNOWN_REVISION = "" # revision of data whose version nobody noted
 NO_REVISION = {"", "no_revision_available", "unknown", "none", "null"}
 
 
@@ -19,7 +19,7 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
     """Read the main scores of one model: the folder of its files, or one above it.
 
     Raises `DataError` naming folder or file."""
-    paths = [path for path in sorted(Path(folder).rglob("*.json")) if not path.name.endswith((META, PREDICTIONS))]
+    paths = [path for path in sorted(Path(folder).rglob("*.json")) if not path.name.endswith((MODEL_FILE, PREDICTIONS))]
     places = {str(path.parent) for path in paths}
     if len(places) != 1:
         listing = f": {', '.join(sorted(places))}" if places else _files_found(Path(folder))
@@ -32,8 +32,9 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
             splits = content.get("scores") or {} # the oldest files have none
             for split in splits.keys() & {TEST} or splits:
                 for row in splits[split]:
-                    revision = str(content["dataset_revision"] or UNKNOWN)
-                    key = path.stem, split, row["hf_subset"], UNKNOWN if revision.lower() in NO_REVISION else revision
+                    revision = str(content["dataset_revision"] or UNKNOWN_REVISION)
+                    known_revision = UNKNOWN_REVISION if revision.lower() in NO_REVISION else revision
+                    key = path.stem, split, row["hf_subset"], known_revision
                     score = row["main_score"]
                     if scores.setdefault(key, score) is not score and scores[key] != score:
                         raise DataError(f"{path}: {split} has two scores of the subset {row['hf_subset']!r}, "
@@ -69,18 +70,19 @@ def _files_found(folder: Path) -> str:
 
 def with_known_revisions(
     scores: dict[str, pd.Series], # of `read_results`, by folder
-) -> tuple[pd.DataFrame, int]: # a column a folder, and how many were matched so
+) -> tuple[pd.DataFrame, int]: # one column per folder, and how many were matched so
     "Put the scores of two folders side by side; an unknown version of the data is the other's, if it has just one."
     count = 0
     named = {}
     for name, table in scores.items():
         rival_keys = pd.concat([rival for key, rival in scores.items() if key != name]).index.to_frame(index=False)
-        rival_keys = rival_keys[rival_keys.revision != UNKNOWN].drop_duplicates()
+        rival_keys = rival_keys[rival_keys.revision != UNKNOWN_REVISION].drop_duplicates()
         revisions_by_key = rival_keys.groupby(KEY[:3]).revision.agg(list).to_dict()
         keys = []
         for key in table.index:
             revisions = revisions_by_key.get(key[:3], [])
-            is_taken = key[3] == UNKNOWN and len(revisions) == 1 and (*key[:3], revisions[0]) not in table.index
+            is_lone = len(revisions) == 1 and (*key[:3], revisions[0]) not in table.index
+            is_taken = key[3] == UNKNOWN_REVISION and is_lone
             count += is_taken
             keys.append((*key[:3], revisions[0]) if is_taken else key)
         named[name] = table.set_axis(pd.MultiIndex.from_tuples(keys, names=KEY))
@@ -97,7 +99,7 @@ def declared_sets(folder: str | Path) -> list[str]:
 
     Raises `DataError` for what are no names."""
     sets = []
-    for path in Path(folder).rglob(META):
+    for path in Path(folder).rglob(MODEL_FILE):
         content = _only_value(path)
         declared = isinstance(content, dict) and (content.get("training_datasets") or [])
         if not isinstance(declared, (list, dict)) or not all(isinstance(name, str) for name in declared):

@@ -19,7 +19,7 @@ from ...data.tables import ending, finite, in_order, is_rows, json_values, named
 Run: TypeAlias = str | os.PathLike | dict # as `read_run` takes it
 JSON = (".json", ".jsonl", ".ndjson")
 TREC = ["query", "Q0", "document", "rank", "score", "tag"]
-COLUMNS = { # names of a table, folded
+FOLDED_COLUMNS = { # names of a table, folded
     "query": ("query", "queryid", "qid"), "document": ("document", "documentid", "docid", "docno", "corpusid", "pid"),
     "score": ("score",),
     "rank": ("rank",)}
@@ -61,7 +61,7 @@ def _read_trec(path: Path) -> pd.DataFrame:
 def _read_columns(path: Path) -> pd.DataFrame:
     "Read a run whose columns are named."
     frame = read_table(path)
-    names = {column: role for column in frame for role, folded_names in COLUMNS.items()
+    names = {column: role for column in frame for role, folded_names in FOLDED_COLUMNS.items()
              if fold_name(column) in folded_names}
     if not {"query", "document", "score"} <= {*names.values()} or len({*names.values()}) < len(names):
         raise DataError(f"{path}: {ONE_RUN}; found the columns {', '.join(map(quoted, frame))}")

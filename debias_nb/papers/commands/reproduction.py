@@ -371,14 +371,11 @@ def agree():
         raise Exit(1)
 
 
-def _runs_of(place: str, table: str, with_ids: bool) -> list[str]: # place: `paper/name.profile`
-    "Say which runs a table rests on: how many, seeds, settings, commits, the command that makes them again, and ids."
-    from ..pages.frame import Results
+def _runs_of(study, ids: list[str], with_ids: bool, table: str = "") -> list[str]: # ids: of its runs
+    "Say which runs a number rests on: how many, seeds, settings, commits, the command that makes them again, and ids."
     from ..pages.tables import commit_of
-    name, _, profile = place.rpartition(".")
-    study = Results().load(name, profile)
-    runs = study[table] if table else study.runs
-    ids = [run for run in dict.fromkeys(runs.record) if run in study.records_by_id]
+    name, profile = study.experiment.name, study.experiment.profile
+    place = f"{name}.{profile}"
     records = [study.records_by_id[run] for run in ids]
     seeds = ", ".join(map(str, sorted({record["seed"] for record in records})))
     commits = ", ".join(sorted({commit_of(record["environment"]) for record in records}))
@@ -390,19 +387,44 @@ def _runs_of(place: str, table: str, with_ids: bool) -> list[str]: # place: `pap
             f"  runs: {', '.join(shown)}{more}"]
 
 
+def _show_cells(number: str, page: str, with_ids: bool) -> None: # number: as the page prints it
+    "Print each cell of a page that shows a number, with its runs. Raise `RunnerError` where none does."
+    from ..pages.frame import Results, all_experiments
+    from ..pages.report import page_of
+    results = Results()
+    digits = len(number.partition(".")[2])
+    experiments = [one for one in all_experiments(page.partition("/")[0]) if page_of(one) == page]
+    found = False
+    for study in (results.load(one.name, one.profile) for one in experiments):
+        for cell in study.cells:
+            if cell.level and f"{cell.value:.{digits}f}" == number.replace("−", "-"):
+                found = True
+                ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
+                echo(f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}")
+                for line in _runs_of(study, cell.records, with_ids, cell.table):
+                    echo(line)
+    if not found:
+        raise RunnerError(f"{number!r} is no cell of ours on {page}: a page has a name such as itvreg/table02")
+
+
 @app.command(rich_help_panel=REPRODUCTION)
 def show(
     what: Annotated[str, Argument(help="A fact of reports/facts.csv, or a number as a page prints it, e.g. 26.5.")],
     ids: Annotated[bool, Option("--ids", help="List the ids of all runs.")] = False,
+    page: Annotated[str | None, Option(
+        help="The page of a table whose cell the number is, e.g. itvreg/table02.")] = None,
 ):
-    """Lead from a number of README, the findings, the claims or the article to its runs.
+    """Lead from a number of README, the findings, the claims, the article or a table to its runs.
 
     It says value, interval, records, seeds, settings and commits, and the command that makes the runs again."""
     project_here()
+    if page is not None:
+        return _show_cells(what, page, ids)
     from ..pages.facts import Facts
-    from ..pages.numbers import sources
+    from ..pages.frame import Results
+    from ..pages.numbers import fact_sources
     facts = Facts.read()
-    found = sources(what) or ({f"fact {what}": []} if what in facts else {})
+    found = fact_sources(what) or ({f"fact {what}": []} if what in facts else {})
     if not found:
         raise RunnerError(f"{what!r} is no fact of reports/facts.csv, and no number of README, FINDINGS, CLAIMS or "
                           "REPORT")
@@ -418,7 +440,11 @@ def show(
     for place in places:
         if not place.startswith("experiments/"):
             experiment, _, table = place.partition(":")
-            for line in _runs_of(experiment, table, ids):
+            name, _, profile = experiment.rpartition(".")
+            study = Results().load(name, profile)
+            runs = study[table] if table else study.runs
+            own = [run for run in dict.fromkeys(runs.record) if run in study.records_by_id]
+            for line in _runs_of(study, own, ids, table):
                 echo(line)
 
 

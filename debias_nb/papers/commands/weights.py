@@ -22,7 +22,7 @@ def weights(
 ):
     """Train runs of a table as recorded, and save their tuned encoders as safetensors.
 
-    A folder that is there is not trained again. Each is loaded and tested, and its hash printed. Exits with status 1
+    If the folder exists, it is not trained again. Each is loaded and tested, and its hash printed. Exits with status 1
     if a metric is further from the run's record than its kind of encoder may be on any processor."""
     root = project_here()
     from .. import weights as saved

@@ -295,7 +295,7 @@ def nearest_topics(
     train: Texts,
     test: Texts,            # with topics that are not in training
     pairs: int = 10,        # rows at most
-) -> pd.DataFrame: # a row a test topic, the most alike first: test topic, training topic, cosine, shared words
+) -> pd.DataFrame: # one row per test topic, the most alike first: test topic, training topic, cosine, shared words
     "Find the nearest training topic of each test topic. Raises `ValueError` for fewer than two topics on a side."
     weigher = _weigher(train.text + test.text)
     means, test_topics = _means(weigher.transform(test.text), test.topic)

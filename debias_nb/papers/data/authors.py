@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['QUOTATION', 'SIGNATURE', 'NonBlank', 'Date', 'READERS', 'Texts', 'describe', 'strip_quotes', 'strip_signatures',
-           'clean', 'read_texts', 'plain', 'read_reviews', 'read_pan19', 'read_pan_pairs', 'author_corpora',
+           'clean', 'read_author_texts', 'plain', 'read_reviews', 'read_pan19', 'read_pan_pairs', 'author_corpora',
            'load_texts', 'planted_texts']
 
 # %% ../../../nbs/papers/data/authors.ipynb #c07e4ec4
@@ -167,7 +167,7 @@ def _texts(name, rows, counts):
     return Texts(name, author, None if topic[0] is None else topic, text, dates, counts)
 
 
-def read_texts(
+def read_author_texts(
     path: str | Path,        # lines of JSON, in UTF-8, *.gz or not
     name: str | None = None, # default: the file's
 ) -> Texts: # in the file's order, nothing dropped
@@ -316,7 +316,7 @@ def read_pan_pairs(
 
 # %% ../../../nbs/papers/data/authors.ipynb #89ca7c03
 # of a `Layout`
-READERS = {"texts": read_texts, "reviews": read_reviews, "pan19": read_pan19, "pan_pairs": read_pan_pairs}
+READERS = {"texts": read_author_texts, "reviews": read_reviews, "pan19": read_pan19, "pan_pairs": read_pan_pairs}
 
 
 def author_corpora() -> list[str]:

@@ -1,6 +1,7 @@
 """What a page answers: a word by one rule for all pages, how far differences go, and how many got which word."""
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -29,13 +30,6 @@ OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
 WHOLE_SCALE = 100. # points
 PAPERS_WEIGHT = .1 # λ that paper A prints its methods at, where a row names no other
 SLIGHT = 1. # point: what lies within it is no help and no harm
-COUNTS_NOTE = (
-    "*Within a point:* the 95% interval lies inside ±1 point, however significant the difference is. *Better, worse:* "
-    "the interval reaches beyond ±1 point, and the difference is significant at 5% after Holm's correction over a row. "
-    "*Cannot tell:* the test is too small; *detectable* is the smallest difference that it finds with 80% power. "
-    "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim, [What to do](../what_to_do.ipynb) over those "
-    "of a question: counts there can differ."
-)
 
 
 def select(
@@ -48,7 +42,7 @@ def select(
     rows = only(differences, **filters)
     if rows.empty:
         experiment = load_experiment(*differences.attrs["study"])
-        cells = [vars(cell) for table in experiment.tables for cell in table_cells(experiment, table, {})]
+        cells = [cell.fields for table in experiment.tables for cell in table_cells(experiment, table, {})]
         if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **filters).empty:
             raise KeyError(f"{experiment.name} at {experiment.profile} has nothing with {filters}")
     return rows
@@ -174,14 +168,14 @@ def _detectable_text(mean: Estimate | None) -> str:
     return f"; the detectable difference (80% power) is {stats.detectable(mean):.1f} points"
 
 
-def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
+def detectable_range(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
     "Say what tests can detect; more than the whole scale is no size."
     ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is"
             for size in _ends(sizes)[:2]] if len(sizes) else []
     return " to ".join(dict.fromkeys(ends))
 
 
-def counts(words: pd.Series) -> dict[str, int]:
+def verdict_counts(words: pd.Series) -> dict[str, int]:
     "Count the verdicts of differences, a column each."
     return {column: int((words == word).sum()) for word, column in COUNT_COLUMNS.items()}
 
@@ -198,6 +192,13 @@ def from_to(values: pd.Series) -> str:
     return " to ".join(dict.fromkeys([signed(values.min()), signed(values.max())])) if len(values) else ""
 
 
+class Row(NamedTuple):
+    "What a figure of estimates draws of a row, in points."
+    mean: Estimate
+    tests: list[float]   # each by itself
+    printed: list[float] # the paper's differences
+
+
 def summarize(
     rows: dict[str, pd.DataFrame], # what is compared -> differences, of `differences` or of `add_verdicts`
     paper_differences: dict[str, pd.Series] | None = None, # what is compared -> the paper's differences, in points
@@ -205,21 +206,27 @@ def summarize(
 ) -> pd.DataFrame:
     """Estimate the difference of each row, and count the verdicts of its tests one by one, with how far they go.
 
-    The paper's differences stand next to those at its own λ. A column without entries is left out."""
+    The paper's differences stand next to those at its own λ. A column without entries is left out; `attrs` has each
+    `Row` that has an estimate."""
     lines = {}
+    drawn = {}
     for name, differences in rows.items():
         judged_rows = differences if "word" in differences else add_verdicts(differences)
         is_papers = (set(judged_rows.get("strength", pd.Series(dtype=float)).dropna())
                      <= {(weights or {}).get(name, PAPERS_WEIGHT)})
         sizes = pd.Series((paper_differences or {}).get(name, []) if is_papers else [], dtype=float).dropna()
         mean = estimate_of(judged_rows) if len(judged_rows) else None
+        if mean:
+            drawn[name] = Row(mean, judged_rows.difference.tolist(), sizes.tolist())
         lines[name] = {
             "estimate, points": "not run" if mean is None else bracket(mean), "effect": effect_text(mean),
             "printed difference, points": from_to(sizes),
             "printed size": printed_size(mean, sizes, SLIGHT) if mean and len(sizes) else "",
-        } | counts(judged_rows.word) | {"difference, points": from_to(judged_rows.difference)}
+        } | verdict_counts(judged_rows.word) | {"difference, points": from_to(judged_rows.difference)}
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
-    return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
+    table = table.loc[:, (table != "").any()].rename_axis("test", axis=1)
+    table.attrs["rows"] = drawn
+    return table
 
 
 ESTIMATED = ("estimate, points", "effect", "printed difference, points", "printed size")
@@ -238,7 +245,7 @@ def answer_word(page: str) -> str: # page: Markdown
 
 
 def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of the pages; None: those of the project
-    "Read every comparison of *What to do*, a row each."
+    "Read every comparison of *What to do*, one row each."
     return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
 
 

@@ -382,7 +382,7 @@ def seen_from(text: str, folder: str) -> str: # text: Markdown with links from t
 
 
 def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # Markdown
-    "Tabulate settings: what they are of, what is printed and where, what each profile has, and why."
+    "Tabulate settings: what is printed, what each profile has, and why; then what they are of, and their place."
     alike = {} # experiments that have the same of a setting are one row
     for comparison in comparisons:
         key = id(comparison.setting), *comparison.here.items()
@@ -395,9 +395,10 @@ def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # M
             links.append(f"[{', '.join(map(title_of, parts))}]({page_in(paper, item.experiment)})")
         cells = {profile: first.here.get(profile, "—") for profile in PROFILES}
         cells |= {profile: f"**{cells[profile]}**" for profile in first.differing}
-        rows.append([first.setting.name, ", ".join(dict.fromkeys(links)), first.of_paper, first.place,
-                     *cells.values(), "; ".join(first.why)])
-    table = text_table(["setting", "of", "the paper prints", "in", *PROFILES, "why"], rows)
+        own = cells.pop("small")
+        rows.append([first.setting.name, first.of_paper, own, "; ".join(first.why), *cells.values(),
+                     ", ".join(dict.fromkeys(links)), first.place])
+    table = text_table(["setting", "the paper prints", "small", "why", *cells, "of", "in"], rows)
     return seen_from(table, f"nbs/papers/{paper}")
 
 
@@ -413,7 +414,8 @@ SECTIONS: dict[str, Callable[[SettingComparison], bool]] = {
 def ledger(paper: str) -> str: # Markdown
     "Answer which settings of a paper our runs have, and tabulate all: first those that differ, the others folded."
     comparisons = setting_comparisons(paper)
-    parts = [answer_of(comparisons)]
+    word = "It depends on the profile" if any(item.differing for item in comparisons) else "Yes"
+    parts = [f"**Answer.** {word}: at `small` {in_short(paper)}"]
     for title, belongs in SECTIONS.items():
         rows = [item for item in comparisons if belongs(item)]
         comparisons = [item for item in comparisons if not belongs(item)]
@@ -465,19 +467,6 @@ def key_deviations(
         lines = [[*names, " or ".join(texts)] for names, texts in rows.items()]
         table = text_table(["setting", "the paper prints", "here"], lines)
     return "\n\n".join(filter(None, [f"{counts} ([all](./as_printed.ipynb)){ending}", table]))
-
-
-def answer_of(comparisons: list[SettingComparison]) -> str: # of all experiments of a paper
-    "Answer how many of the printed settings and equations runs have, profile by profile."
-    counts = {}
-    for profile in reversed(PROFILES):
-        present = [item for item in comparisons if item.is_printed and profile in item.here]
-        if present:
-            counts[profile] = sum(profile not in item.differing for item in present), len(present)
-    word = "Yes" if all(equal == total for equal, total in counts.values()) else "It depends on the profile"
-    ratios = ", ".join(f"{equal} of {total} at `{profile}`" for profile, (equal, total) in counts.items())
-    return (f"**Answer.** {word}: of the printed settings and equations, each counted once per table, our runs have "
-            f"{ratios}.")
 
 
 def in_short(paper: str) -> str: # a sentence or two

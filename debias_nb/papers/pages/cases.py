@@ -13,7 +13,7 @@ from ..data.author_splits import paper_split
 from ..data.authors import planted_texts
 from ...runs.config import load_experiment
 from ...runs.pairing import alike, made_by
-from .details import extras, first_cases, sort_methods, is_shown, place, sign_test, which_way
+from .details import extras, first_cases, sort_methods, is_decent, place, sign_test, which_way
 from .expected import load_expected
 from .frame import Study
 from .plots import canvas, check_frame, our_style
@@ -30,7 +30,7 @@ CASE_COUNTS = (
 )
 
 
-def case_counts(records: list[dict]) -> pd.DataFrame: # a row an encoder, corpus, evaluation set and further method
+def case_counts(records: list[dict]) -> pd.DataFrame: # one row per encoder, corpus, evaluation set and further method
     """Count the queries that tell what the paper prints, and those that tell its reverse; first seed.
 
     By the first item: of those that Base has right and plain fine-tuning wrong (`lost`) the method has some right
@@ -164,7 +164,7 @@ def picked_cases(
             queries = [dict(zip(methods, of_query)) for of_query in zip(*methods.values())]
             cases = [case_of(query) | {"place": origin} for query in queries
                      if any(query["Base"].get("causal", [True]))]
-            candidates = [case for case in cases if is_shown(case_texts(case))]
+            candidates = [case for case in cases if is_decent(case_texts(case))]
             out += sorted(candidates, key=itemgetter("rise"), reverse=True)[:count]
     return out
 
@@ -226,7 +226,7 @@ def case_importance(case: dict) -> pd.DataFrame: # position, token, causal, meth
 
 @our_style()
 def importance_plot(frame): # of one text: position, token, method, importance, causal (True, False, or None: not known)
-    "Draw a row a method, the tokens in the order of the text, slanted where they are long; a token may occur twice."
+    "Draw one row per method, tokens in the order of the text, slanted where they are long; a token may occur twice."
     rows = check_frame(frame, ["position", "importance"])
     table = rows.pivot(index="method", columns="position", values="importance")
     table = table.loc[rows.method.unique()]
@@ -297,7 +297,7 @@ ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "los
 
 def answer_counts(
     records: list[dict], reference: str,
-) -> pd.DataFrame: # a row an encoder, corpus, test and further method
+) -> pd.DataFrame: # one row per encoder, corpus, test and further method
     """Count the questions that a method answers and the reference does not (`won`), and the reverse (`lost`).
 
     With the first seed, of all and of those misled by overlap; `p` is of an exact sign test, two-sided."""
@@ -386,7 +386,7 @@ def most_confused(records, method):
     rows = []
     for (_, _, test), cases in first_cases(records).items():
         wrong = [case for case in cases.get(method, []) if not case["right"]
-                 and is_shown([case["question"], case["answer"], case["relevant"]])]
+                 and is_decent([case["question"], case["answer"], case["relevant"]])]
         if wrong:
             case = max(wrong, key=likeness)
             texts = {name: shorten(case[key], ANSWER_CHARACTERS, placeholder=" …")
@@ -407,7 +407,7 @@ def show_answers(
         for method in [name for name in methods or cases if name != base and {name, base} <= cases.keys()]:
             parts = []
             for selection in (right_alone(cases, method, base), right_alone(cases, base, method)):
-                parts.append(selection[selection.apply(is_shown, axis=1)].head(count))
+                parts.append(selection[selection.apply(is_decent, axis=1)].head(count))
             show(f"**{', '.join(origin)}: {method} and {base}**", pd.concat(parts)[["question", "kind", base, method]])
 
 
@@ -494,7 +494,7 @@ def first_of_each(leaks: pd.DataFrame) -> pd.DataFrame: # of `leak_rows`
     return first.assign(cosine=first.cosine.map("{:.2f}".format)).drop(columns="shared words")
 
 
-def drawn_split() -> tuple[pd.DataFrame, str]: # a row a part of the split; what is left out
+def drawn_split() -> tuple[pd.DataFrame, str]: # one row per part of the split; what is left out
     """Split synthetic authors, some of whom wrote more than others, as the paper does.
 
     Each part has its texts, authors and topics, and how many of its authors and topics also occur in training."""

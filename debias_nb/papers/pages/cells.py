@@ -1,11 +1,11 @@
 """The cells of tables: which runs make a number, what they say, and what is lacking where they say nothing."""
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import itemgetter
 
 from ...data.registry import load_registry
+from ...measures.stats import Interval
 from ...runs.config import BlockConfig, ColumnConfig, ExperimentConfig, RunConfig, TableConfig
 from ...runs.settings import CorpusConfig, MethodConfig, PairMethod
 from ..settings.answers import first_stage
@@ -19,6 +19,16 @@ REFERENCE = "Finetuned" # plain fine-tuning
 COMPLETE = ("measured", "match", "near", "differs") # a status that all runs of the cell are behind
 UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams",
                      "Function words", "Topics")
+
+
+@dataclass(frozen=True)
+class Setting:
+    "What tells the rows of one family apart."
+    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
+    rate: float | None = None     # learning rate
+    epochs: int | None = None     # of a column that asks for so many
+    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
+    share: float | None = None    # of these texts
 
 
 @dataclass
@@ -38,20 +48,12 @@ class Cell:
     role: str | None = None       # weak or strong, of the encoder
     against: str | None = REFERENCE # the method of its table that it is compared with
     family: str = ""              # rows of one family differ in strength, or in another setting of one method
-    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
-    rate: float | None = None     # learning rate
-    epochs: int | None = None     # of a column that asks for so many
-    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
-    share: float | None = None    # of these texts
+    setting: Setting = Setting()
     of: str = ""                  # of interpolated weights the method, as the table calls it; else `method`
     command: str | None = None    # what fills it
     runs: list[str] = field(default_factory=list)    # ids of all runs that make it
     records: list[str] = field(default_factory=list) # ids of those that are there, and have the metric
-    value: float | None = None    # ours, in the table's unit: mean over seeds
-    low: float | None = None      # 95% interval
-    high: float | None = None
-    std: float | None = None      # over seeds
-    n: int = 0                    # runs
+    level: Interval | None = None # ours, in the table's unit: mean over seeds
     expected: float | None = None # the paper's number, where it is comparable: at profile `paper`
     status: str = "not run"       # match, near, differs, measured, partial, failed, not run
     why: str | None = None        # what is missing, or the sentence a difference needs
@@ -61,11 +63,20 @@ class Cell:
         return f"{self.encoder} · {self.method}"
 
     @property
+    def fields(self) -> dict: # name -> value, those of its parts included
+        level = vars(self.level) if self.level else {"value": None, "n": 0}
+        return level | vars(self.setting) | vars(self)
+
+    @property
+    def value(self) -> float | None:
+        return self.level and self.level.value
+
+    @property
     def place(self) -> tuple[str, str, str]: # in its table
         return self.encoder, self.method, self.column
 
 
-def side_of(
+def cell_side(
     cell: Cell,
     records: Records,
     unit: str, # of the numbers
@@ -75,26 +86,23 @@ def side_of(
 
 
 def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newest record
-    "Return a cell with its value, interval and status, without what is not finite."
+    "Return a cell with its level and status."
     cell_records = sorted((records[i] for i in cell.runs if i in records), key=itemgetter("seed"))
     ids = [record["id"] for record in cell_records if cell.metric in record["metrics"].get(cell.evaluate, {})]
     cell = replace(cell, records=ids)
     errors = [record["error"] for record in cell_records if record["status"] == "failed"]
     status = "failed" if errors else "not run"
-    numbers = {}
+    level = None
     notes = []
     if ids:
-        mean = mean_level(side_of(cell, records, cell.unit))
-        numbers = {name: getattr(mean, name) for name in ("value", "low", "high", "std")}
-        numbers = {name: number for name, number in numbers.items() if math.isfinite(number)}
-        numbers["n"] = mean.n
+        level = mean_level(cell_side(cell, records, cell.unit))
         status = "measured"
         if len(ids) < len(cell.runs):
             status = "partial"
             notes.append(f"{len(ids)} of {len(cell.runs)} runs are there")
     if errors:
         notes.append(f"training stopped: {errors[0]}".replace(" -", " −"))
-    return replace(cell, status=status, why="; ".join(notes) or None, **numbers)
+    return replace(cell, status=status, why="; ".join(notes) or None, level=level)
 
 
 def status_of(
@@ -104,7 +112,7 @@ def status_of(
 ) -> str:
     "`match`: the paper's value is in our interval, or equal as printed; `near`: within the tolerance; or `differs`."
     equal = round(cell.value, decimals) == round(cell.expected, decimals)
-    is_inside = cell.low is not None and cell.low <= cell.expected <= cell.high
+    is_inside = cell.level.low <= cell.expected <= cell.level.high
     if equal or is_inside:
         return "match"
     if abs(cell.value - cell.expected) <= tolerance:
@@ -232,7 +240,7 @@ def table_cells(
     order = [*names, *(cell.of for cell in cells.values())]
 
     def place_of(cell):
-        strength = cell.strength if cell.of != cell.method else 0.
+        strength = cell.setting.strength if cell.of != cell.method else 0.
         return encoders.index(cell.encoder), order.index(cell.of), strength
 
     return sorted(cells.values(), key=place_of)
@@ -270,13 +278,13 @@ def _empty_cell(
     reference = table.rows.get(reference_name, reference_name)
     base_method = table.rows.get(row["of"], row["of"])
     metric = column.metric or table.metric
-    settings = {key: row[key] for key in ("strength", "rate", "texts", "share")}
+    setting = Setting(row["strength"], row["rate"], column.epochs, row["texts"], row["share"])
     return Cell(
         experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift,
         column.corpus,
         evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role,
         against=reference,
-        family=row["family"] or name, epochs=column.epochs, of=base_method or name, command=command, **settings)
+        family=row["family"] or name, setting=setting, of=base_method or name, command=command)
 
 
 def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it

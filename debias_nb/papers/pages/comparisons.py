@@ -17,7 +17,7 @@ import pandas as pd
 
 from ...checks import check_known
 from ...runs.config import Names
-from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, side_of
+from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, cell_side
 from .frame import PROFILES, Results, all_experiments
 from ...runs.pairing import Side, Unpaired, bracket, paired_sides, scaled, signed
 from ...runs.records import Records
@@ -202,7 +202,7 @@ class ClaimEvidence:
 
     def compare(
         self, lines: Iterable[Line],
-    ) -> pd.DataFrame: # `COMPARISON_COLUMNS`, a row a comparison; for `add_claim_verdicts`
+    ) -> pd.DataFrame: # `COMPARISON_COLUMNS`, one row per comparison; for `add_claim_verdicts`
         """Make every comparison of some lines, with its difference or the reason why there is none.
 
         Raises as `check`."""
@@ -256,7 +256,7 @@ class ClaimEvidence:
                 gain, runs = self._at_equal_gain(cells, line.gain)
                 row["comparison"] += f", at a gain of {100 * gain:.1f}"
             else:
-                runs = [side_of(cell, self.records_by_id, "fraction") for cell in cells]
+                runs = [cell_side(cell, self.records_by_id, "fraction") for cell in cells]
             d = scaled(paired_sides(runs), 100)
             p = threshold_p(d, -line.margin)
         except (Unpaired, ValueError) as e:
@@ -287,9 +287,9 @@ class ClaimEvidence:
         for column in (gain, cell.column):
             cells_by_method = self.tables[cell.table][cell.profile, cell.encoder, column]
             steps = [step for step in cells_by_method.values() if step.family == cell.family]
-            steps = sorted(steps, key=attrgetter("strength"))
+            steps = sorted(steps, key=attrgetter("setting.strength"))
             base, *sides = [
-                side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction")
+                cell_side(replace(step, metric=cell.metric), self.records_by_id, "fraction")
                 for step in (cells_by_method["Base"], *steps)]
             values = np.array([[run.value for run in side] for side in sides]) - base[0].value
             curves.append(np.vstack([np.zeros(len(sides[-1])), values]))

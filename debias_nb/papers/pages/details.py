@@ -79,13 +79,13 @@ NOT_SHOWN = (
 )
 
 
-def is_shown(texts: Iterable[str]) -> bool: # all that a page would show of a case
+def is_decent(texts: Iterable[str]) -> bool: # all that a page would show of a case
     "Return whether no text has a word of violence or abuse."
     unshown = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
     return not any(map(unshown.search, texts))
 
 
-def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
+def mean_gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
     "Average the gradient norm of each raw term at the plainly fine-tuned encoder over seeds."
     rows = []
     for record, norms in extras(records, "gradient norms"):
@@ -124,7 +124,7 @@ def strength_path(
     """Return the path of each method along its strength, and the levels of Base and plain fine-tuning.
 
     Means over seeds with their 95% intervals; a single run without resamples is its own interval."""
-    cells = [cell for cell in study.cells if cell.table == table and cell.n]
+    cells = [cell.fields for cell in study.cells if cell.table == table and cell.level]
     rows = pd.DataFrame(
         cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
     rows = rows.fillna({"low": rows.value, "high": rows.value}).rename(columns={"evaluate": "test"})
@@ -133,7 +133,7 @@ def strength_path(
     return path.assign(method=path.family), only(rows, method=["Base", REFERENCE])
 
 
-def query_counts(records: list[dict], test: str) -> pd.DataFrame: # a row a corpus
+def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus
     "Count the queries of a test of authors: fewest and most if there are several splits."
     rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
     queries = pd.DataFrame(rows, columns=["corpus", "queries"]).astype({"queries": int})
@@ -178,7 +178,7 @@ WEIGHTS = ["part", "quantity", "value", "panel", "encoder", "corpus", "method", 
 
 
 def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
-    """Return the diaries of all runs that learned weights, one row a quantity and moment.
+    """Return the diaries of all runs that learned weights, one row per quantity and moment.
 
     `part` is of the training, in [0, 1]."""
     rows = []
@@ -253,11 +253,6 @@ def scan_comparisons(
     return as_printed, ours, {name: printed for name in ours if "weights by" in name}
 
 
-def unweighted(changes: pd.DataFrame) -> pd.DataFrame: # of `tables.differences`
-    "Leave out counts of shared words, and methods in whose loss right answers weigh three times."
-    return changes[~changes.method.str.contains("weighted|Word overlap")]
-
-
 ARR, ALONE = ["CL + ARR", "MLL + ARR"], ["CL + distillation", "MLL + distillation"]
 
 
@@ -302,10 +297,8 @@ def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as
     "Follow each learning rate along the number of epochs, in distribution and out of it."
     scores = pd.concat({"inside": _by_setting(inside), "outside": _by_setting(outside)}, axis=1).dropna().reset_index()
     family = scores.rate.map("rate {:g}".format)
-    last = scores.groupby(["encoder", "rate"]).epochs.transform("max") == scores.epochs
-    note = scores.epochs.map("{:g} epochs".format).where(last, None)
     return scores.assign(panel=scores.encoder, family=family, method=family + scores.epochs.map(", {:g}".format),
-                         step=scores.epochs, note=note)
+                         step=scores.epochs)
 
 
 def large_weights(

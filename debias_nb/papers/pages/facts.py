@@ -16,13 +16,13 @@ from ...checks import check_known
 from ...files import project_root
 from ...measures.pooling import estimate
 from ...runs.pairing import signed
-from .answers import counts, distance, effect_text, extent
+from .answers import verdict_counts, distance, effect_text, extent
 from .execution import run_notebook
 from .frame import Results, all_experiments
 from .tables import show
 from .verdicts import Claim
 
-FILE = "facts.csv"
+FACTS_FILE = "facts.csv"
 FACTS_KEY = "facts", # in `Results.values`
 SHOWN = {"points": signed, "fraction": "{:.0%}".format, "times": "{:.1f}".format, "": "{:,}".format} # by unit
 FACT_DIGITS = 6 # that are stored of a number
@@ -134,7 +134,7 @@ class Facts(dict): # name -> `Fact`
         paper: str = "itvreg",     # where they have no column of it
     ) -> pd.DataFrame: # the same
         "Add a fact of several comparisons, which `frames` keeps."
-        words = dict(zip(("better", "worse", "within", "unsure"), counts(comparisons.verdict).values()))
+        words = dict(zip(("better", "worse", "within", "unsure"), verdict_counts(comparisons.verdict).values()))
         self.add(name, None, comparisons.difference, "points", records_of(comparisons, paper), tests=len(comparisons),
                  **words, **estimated(comparisons))
         self.frames[name] = comparisons
@@ -155,7 +155,7 @@ class Facts(dict): # name -> `Fact`
     @classmethod
     def read(cls, folder: str | Path | None = None) -> "Facts": # folder: of the pages; None: those of the project
         "Read the facts next to the pages."
-        text = (Path(folder or project_root() / "reports") / FILE).read_text("utf-8")
+        text = (Path(folder or project_root() / "reports") / FACTS_FILE).read_text("utf-8")
         rows = csv.DictReader(text.splitlines())
         return cls(Fact(**{name: _read(cell) for name, cell in row.items() if cell}) for row in rows)
 

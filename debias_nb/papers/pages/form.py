@@ -10,9 +10,9 @@ from .as_printed import key_deviations, title_of
 from .cells import row_name
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
-from .plots import difference_plot
+from .plots import estimate_alt, estimate_plot, strength_plot
 from .report import page_of
-from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, of_replicates
+from .tables import DIGITS, background, differences, intervals, main, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std
 from .verdicts import resting_on
 
@@ -29,7 +29,7 @@ def words_seen(page: str) -> int: # page: Markdown
     return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
-VERDICTS = "[Rules](../studies/decisions.ipynb)."
+VERDICTS = "[Rules](../studies/decisions.ipynb#the-rules)."
 
 
 def show_answer(
@@ -112,7 +112,7 @@ def side_by_side(
 BLANK, QUOTED, UNEXPLAINED = "blank in print", "quoted from earlier work", "that no run of ours makes"
 
 
-def lacking(
+def blank_reasons(
     cells: pd.DataFrame, # printed cells, of `side_by_side`
     reasons: Mapping[str, str], # what a cell is of -> why no run of ours makes it
 ) -> str: # `56 with SuperUser, whose pairs have no public address`
@@ -142,7 +142,7 @@ def show_cells(
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{CAPTION_UNITS[printed.unit]}"
     spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
     words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "
-             f"ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")
+             f"ours beside them.{f' Without: {blank_reasons(without, expected.without)}.' * bool(len(without))}")
     if rows.empty: # other data than the paper's, or none
         show(f"## {title_of(table)}", f"{words} {note}", means(study[table]), missing(study, table))
         return
@@ -155,12 +155,25 @@ def show_cells(
 
 
 def show_picture(
-    differences: pd.DataFrame, # of `tables.differences`
-    label: str,                # what is subtracted from what
+    comparisons: pd.DataFrame, # of `answers.summarize`
 ) -> None:
-    "Display differences with their intervals; nothing where there are none."
-    if len(differences):
-        show(difference_plot(differences, label), alt=alt_text(differences, label))
+    "Display the estimates beside their tests and the paper's numbers; nothing where there are none."
+    rows = comparisons.attrs["rows"]
+    if rows:
+        show(estimate_plot(rows), alt=estimate_alt(rows))
+
+
+def show_along(
+    changes: pd.DataFrame, # of `tables.differences`, of tests with a number in their names
+    label: str,
+    places: str,           # what the numbers are
+) -> None:
+    "Display differences from plain fine-tuning along the numbers of their tests."
+    rows = changes[changes.method != "Base"]
+    rows = rows.assign(panel=rows.encoder, test="", value=rows.difference,
+                       strength=rows.test.str.extract(r"(\d+)", expand=False).astype(float))
+    show(strength_plot(rows, label=label, axis_label=places, is_log=False),
+         alt=f"{label}, by {places}, with 95% intervals")
 
 
 def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdown
@@ -188,8 +201,8 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
             rows.append([command, len(finished), *taken(finished)])
     if not rows:
         return f"`debias-nb report {page}`: nothing is trained, and it takes seconds."
-    note = ("Without `--fresh`, `small` and `paper` show stored records, in seconds; `-p further=True` adds all means, "
-            "comparisons and replicates.")
+    note = ("Without `--fresh`, `small` and `paper` show stored records, in seconds; `-p further=True` adds all means "
+            f"and comparisons. A cell's runs: `debias-nb show NUMBER --page {page}`.")
     return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{note}"
 
 
@@ -208,13 +221,12 @@ def show_form(
     study: Study,
     answer: str, comparisons: pd.DataFrame, note: str, # as `show_answer`
     cells: Mapping[str, Like | None], # printed table -> as `like` of `side_by_side`
-    points: pd.DataFrame, label: str, # as `show_picture`
 ) -> None:
     "Display a page of one study in the one form."
     show_answer(results, [study], answer, comparisons, note)
     for table, like in cells.items():
         show_cells(study, table, like)
-    show_picture(points, label)
+    show_picture(comparisons)
     show_foot(page_of(study.experiment), study.experiment.profile, results)
 
 

@@ -1,4 +1,4 @@
-"""From the lines of the record files to one tidy table: a row a run, test and metric."""
+"""From the lines of the record files to one tidy table: one row per run, test and metric."""
 import gc
 import math
 from collections.abc import Callable, Iterator
@@ -82,11 +82,11 @@ class Study:
 
     @cached_property
     def runs(self) -> pd.DataFrame: # `RUN_COLUMNS`; values in the unit of their table
-        "A row a run, test and metric."
+        "One row per run, test and metric."
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
         for cell in self.cells:
-            place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
+            place = cell.fields | dict(test=cell.column, complete=cell.status in COMPLETE)
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
                 for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)

@@ -18,7 +18,7 @@ from .facts import SHOWN, Fact, Facts
 PAGES = { # page -> its notebook
     "README.md": "nbs/index.ipynb",
     **{f"reports/{page}.md": f"nbs/papers/{page.lower()}.ipynb" for page in ("FINDINGS", "CLAIMS", "REPORT")}}
-FILE = "numbers.csv"
+NUMBERS_FILE = "numbers.csv"
 BESIDE = ("claims.csv", "claims.estimates.csv", "printed.csv", "advice.csv", "finetunes.csv")
 NUMBER = re.compile(r"(?<![\w.,@/#-])[+−]?\d+(?:,\d{3})*(?:\.\d+)?%?(?![\w]|\.\d)")
 OWN = re.compile(r"(?<!\w)\d+(?:,\d{3})*(?:\.\d+)?%?")
@@ -149,8 +149,8 @@ def manifest(facts: Facts) -> str: # CSV
     return pd.DataFrame(rows, columns=Bound._fields).to_csv(index=False, lineterminator="\n")
 
 
-def sources(number: str) -> dict[str, list[str]]: # number: as a page prints it, or a fact; source -> pages
+def fact_sources(number: str) -> dict[str, list[str]]: # number: as a page prints it, or a fact; source -> pages
     "Look up in the manifest what a number comes from."
-    rows = pd.read_csv(project_root() / "reports" / FILE, dtype=str)
+    rows = pd.read_csv(project_root() / "reports" / NUMBERS_FILE, dtype=str)
     rows = rows[(rows.number == _plain(number.replace("-", "−"))) | (rows.source == f"fact {number}")]
     return {source: list(dict.fromkeys(own.page)) for source, own in rows.groupby("source", sort=False)}

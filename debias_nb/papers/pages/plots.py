@@ -1,17 +1,15 @@
 """Every figure of the pages, from a tidy table of numbers."""
 import math
-import re
-from itertools import pairwise
+from collections.abc import Mapping
 from textwrap import fill
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
+from ...runs.pairing import bracket
+from .answers import SLIGHT, Row
 from .frame import only
 from .style import MethodStyle, method_styles
 from .pictures import our_style
@@ -19,7 +17,6 @@ from .pictures import our_style
 
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
 LETTER = .078 # inches, the width of a letter of 9 points
-AXIS_STEPS = [1, 2, 5, 10] # between the numbers of an axis
 
 
 def check_frame(
@@ -128,52 +125,50 @@ def on_the_left(ax, label: str):
         ax.set_ylabel(label)
 
 
-def method_places(
-    rows: pd.DataFrame, # columns method and family
-) -> dict[str, float]: # method -> its height, from 0 at the top downwards
-    "Place the methods of one family together, with some air between families."
-    families = rows.drop_duplicates("method").set_index("method").family
-    names = list(method_styles(rows))
-    gap = 1.
-    if families.nunique() < len(names):
-        gap = 1.6
-    steps = [1. if families[upper] == families[lower] else gap for upper, lower in pairwise(names)]
-    return dict(zip(names, np.cumsum([0., *steps])))
+MARGIN = "#eef1f4"         # the ground of what is too little to matter
+DOT, ESTIMATE, PRINTED = "#8a9199", "#0b5a9c", "#d55e00"
 
 
-GRAY = "#f0f0f0" # the ground of tests in distribution
-MOST_ROOMY_PANELS = 4      # panels side by side; of more each has room for three short numbers
+@our_style()
+def estimate_plot(
+    rows: Mapping[str, Row], # what is compared -> its estimate, its tests and what the paper prints, in points
+    label: str = "difference, points",
+) -> Figure:
+    """Draw differences on one axis: the estimate with its interval, one dot per test, what the paper prints below them.
+
+    Raises `ValueError` for a number that is not finite."""
+    texts = [fill(name, 52) for name in rows]
+    figure = canvas(1 + sum(.34 + .12 * text.count("\n") for text in texts))
+    ax = figure.subplots()
+    ax.axvspan(-SLIGHT, SLIGHT, color=MARGIN, zorder=0)
+    ax.axvline(0, **REFERENCE_LINE)
+    for place, (name, row) in enumerate(rows.items()):
+        mean, tests, printed = row
+        if not np.isfinite([mean.difference, mean.low, mean.high, *tests, *printed]).all():
+            raise ValueError(f"{name}: a value that is not a finite number")
+        ax.plot(tests, np.full(len(tests), place - .26), "o", ms=4, color=DOT, mec="white", mew=.4)
+        ax.plot([mean.low, mean.high], [place, place], color=ESTIMATE, lw=2.5)
+        ax.plot(mean.difference, place, "o", ms=6.5, color=ESTIMATE)
+        ax.plot(printed, np.full(len(printed), place + .26), "D", ms=4.5, color=PRINTED, mec="white", mew=.4)
+    ax.set(yticks=range(len(rows)), yticklabels=texts, ylim=(len(rows) - .5, -.5), xlabel=label)
+    ax.grid(axis="y", visible=False)
+    ax.tick_params(axis="y", length=0)
+    handles = {"estimate, 95% interval": Line2D([], [], color=ESTIMATE, marker="o", lw=2.5),
+               "one test": Line2D([], [], color=DOT, marker="o", ls="", ms=4)}
+    if any(row.printed for row in rows.values()):
+        handles["the paper prints"] = Line2D([], [], color=PRINTED, marker="D", ls="", ms=4.5)
+    legend(figure, {}, handles)
+    return figure
 
 
-def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
-    "Draw the tests of one row of panels: dots with their intervals on a ground, and names of methods at the left."
-    tests = rows.groupby("test", observed=True)
-    used, empty = np.split(axes, [len(tests)])
-    heights = list(places.values())
-    for ax, (test, rows_of_test) in zip(used, tests):
-        title = re.sub(r" \((IID|OOD)\)$", "", test)
-        ax.set_title(wrap(title, len(axes) + 1, margin=.1))
-        ax.axvline(0, **REFERENCE_LINE)
-        for row in rows_of_test.itertuples():
-            style = styles[row.method]
-            height = places[row.method]
-            line = ":" if row.seeds_alone else "-"
-            ax.plot([row.low, row.high], [height, height], color=style.color, ls=line, clip_on=False)
-            ax.plot(row.difference, height, ls="", clip_on=False, **style.point)
-        if (rows_of_test["shift"] == "iid").all():
-            ax.set_facecolor(GRAY)
-        ax.grid(axis="y", visible=False)
-        if len(axes) > MOST_ROOMY_PANELS:
-            ax.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 4, 5, 10]))
-            ax.xaxis.set_major_formatter("{x:g}")
-        else:
-            ax.xaxis.set_major_locator(MaxNLocator(4, steps=AXIS_STEPS))
-        ax.set_yticks(heights, list(places))
-        ax.set_ylim(max(heights) + .7, -.7)
-        ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
-    for ax in empty:
-        ax.set_axis_off()
-    share_where_ranges_agree(used, "x", ratio=1.6)
+ROUND = str.maketrans("[]", "()") # brackets that Markdown does not read
+
+
+def estimate_alt(rows: Mapping[str, Row]) -> str:
+    "Say what a figure of estimates shows, for readers who cannot see it: the lowest and the highest."
+    ordered = sorted(rows, key=lambda name: rows[name].mean.difference)
+    ends = [f"{name}, {bracket(rows[name].mean).translate(ROUND)}" for name in dict.fromkeys([ordered[0], ordered[-1]])]
+    return f"{len(rows)} estimates with their tests, in points, from {' to '.join(ends)}"
 
 
 def _scale_note(figure: Figure, axis: str = "x") -> str:
@@ -184,59 +179,11 @@ def _scale_note(figure: Figure, axis: str = "x") -> str:
     return ""
 
 
-def _grounds(figure: Figure, seeds_alone: bool) -> dict: # name -> handle
-    "Return what a legend says of grounds and lines, if there are some that need it."
-    grounds = {}
-    if any(mpl.colors.same_color(ax.get_facecolor(), GRAY) for ax in figure.axes):
-        grounds["in distribution"] = Patch(facecolor=GRAY, edgecolor="#999999")
-        grounds["shifted"] = Patch(facecolor="white", edgecolor="#999999")
-    if seeds_alone:
-        grounds["interval over seeds alone"] = Line2D([], [], color="#555555", ls=":", lw=1.4)
-    return grounds
-
-
-@our_style()
-def difference_plot(
-    # columns encoder, corpus, test, shift (iid or ood), method, family, difference, low, high (points), seeds_alone
-    differences: pd.DataFrame,
-    label: str = "difference (points)", # what is subtracted from what
-) -> Figure:
-    """Draw dots with intervals, methods down and tests across.
-
-    The caption says so if scales differ or no run of a method finished. Raises `ValueError` for a table that
-    `check_frame` refuses."""
-    frame = check_frame(differences, ["difference"], ["low", "high"], key=["encoder", "corpus", "test", "method"])
-    places = method_places(frame)
-    styles = method_styles(frame)
-    frame.test = pd.Categorical(frame.test, frame.test.unique()) # in one order in all rows
-    is_crowded = frame.groupby("encoder").test.nunique().max() > MOST_ROOMY_PANELS
-    ambiguous = frame.duplicated(["encoder", "test", "method"]).any() # tests of one name in several corpora
-    keys = ["encoder", "corpus"] if is_crowded or ambiguous else ["encoder"]
-    rows = {", ".join(key): part for key, part in frame.groupby(keys, sort=False)}
-    columns = max(part.test.nunique() for part in rows.values())
-    height = .69 + .17 * max(places.values())
-    figure = canvas(height * len(rows) + 1)
-    grid = figure.subplots(len(rows), columns, squeeze=False)
-    for axes, (title, part) in zip(grid, rows.items()):
-        _difference_row(axes, part, places, styles)
-        if len(rows) > 1:
-            letters = int(height / LETTER) - 1 # no longer than a row is high
-            axes[0].set_ylabel(fill(title, letters, break_long_words=False))
-    note = _scale_note(figure)
-    if any(len(part) < part.test.nunique() * len(places) for part in rows.values()):
-        note += "; no dot: no run finished"
-    caption(figure, label + note)
-    grounds = _grounds(figure, frame.seeds_alone.any())
-    if grounds:
-        legend(figure, {}, grounds)
-    return figure
-
-
-def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle]) -> pd.Series:
-    "Place methods on a log scale, each a little off its strength, in the order of the legend."
+def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle], is_log: bool) -> pd.Series:
+    "Place methods on a scale, each a little off its strength, in the order of the legend."
     largest = 1 - 1 / len(styles)
-    moves = np.linspace(-largest, largest, len(styles)) * .0375
-    return rows.strength * 10 ** rows.method.map(dict(zip(styles, moves)))
+    moves = rows.method.map(dict(zip(styles, np.linspace(-largest, largest, len(styles))))) * .0375
+    return rows.strength * 10 ** moves if is_log else rows.strength + np.ptp(rows.strength) * moves
 
 
 @our_style()
@@ -246,19 +193,20 @@ def strength_plot(
     base: pd.DataFrame | None = None,
     label: str = "P@1 (%)",
     axis_label: str = "weight λ (log scale)",
+    is_log: bool = True,
 ) -> Figure:
-    """Draw a metric along a strength, a row a test.
+    """Draw a metric along a strength, one row of panels per test.
 
     Methods are moved a little, so that their intervals don't cover each other. The caption says so if scales differ.
-    Raises `ValueError` for a strength that is not positive and for two values at one place."""
+    Raises `ValueError` for a strength that is not positive on a log scale and for two values at one place."""
     rows = check_frame(frame, ["strength", "value"], ["low", "high"], ["panel", "test", "method", "strength"])
-    if (rows.strength <= 0).any():
+    if is_log and (rows.strength <= 0).any():
         raise ValueError("column 'strength' has a value that is not positive: it has no place on a log scale")
     if base is None:
         base = rows[:0]
     styles = method_styles(rows)
     base_styles = method_styles(base)
-    rows["place"] = _moved_apart(rows, styles)
+    rows["place"] = _moved_apart(rows, styles, is_log)
     figure, cells = panels(rows.panel, 2.1, rows.test)
     for (panel, test), ax in cells.items():
         for name, style in styles.items():
@@ -268,7 +216,9 @@ def strength_plot(
                 ax.plot(points.place, points.value, **style.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **base_styles[row.method].level)
-        ax.set_xscale("log")
+        if is_log:
+            ax.set_xscale("log")
+            ax.xaxis.set_minor_formatter("")
         ax.xaxis.set_major_formatter("{x:g}")
         name = ", ".join(filter(None, [label, test]))
         on_the_left(ax, fill(name, 24))
@@ -288,18 +238,19 @@ def strength_plot(
     return figure
 
 
+GROWTH = 1.6 # of the last marker of a line over its first
+
+
 @our_style()
 def trade_plot(
     # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
     frame: pd.DataFrame,
 ) -> Figure:
-    """Draw scores in distribution across and out of it upwards, a line a family and a panel each test.
+    """Draw scores in distribution across and out of it upwards, one line per family; each panel has one test.
 
-    The higher and the farther to the right, the better. A column `note`, where there is one, has what is written at a
-    point, or None. Raises `ValueError` for a table that `check_frame` refuses."""
+    The higher and the farther to the right, the better; markers grow along a line. A point is as high in all panels.
+    Raises `ValueError` for a table that `check_frame` refuses."""
     rows = check_frame(frame, ["step", "inside", "outside"], key=["panel", "family", "method"])
-    if "note" not in rows:
-        rows = rows.assign(note=None)
     styles = method_styles(rows.assign(method=rows.family))
     figure, cells = panels(rows.panel, 2.8)
     for panel, ax in cells.items():
@@ -307,12 +258,15 @@ def trade_plot(
         for family, style in styles.items():
             points = only(rows_of_panel, family=family).sort_values("step")
             layer = 3 if len(points) == 1 else 2 # points lie on lines
-            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, **style.point)
-            for point in points[points.note.notna()].itertuples():
-                place = (point.inside, point.outside)
-                ax.annotate(point.note, place, (3, 3), textcoords="offset points", fontsize=6,
-                            color=style.point["color"])
+            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, color=style.color)
+            for size, point in zip(np.linspace(1, GROWTH, len(points)), points.itertuples()):
+                marker = style.point | {"markersize": size * style.point["markersize"]}
+                ax.plot(point.inside, point.outside, ls="", zorder=layer, **marker)
         ax.set_xlabel("in distribution (%)")
         on_the_left(ax, "out of distribution (%)")
+    span = max(np.ptp(ax.get_ylim()) for ax in cells.values())
+    for ax in cells.values():
+        low = max(0, np.mean(ax.get_ylim()) - span / 2)
+        ax.set_ylim(low, low + span)
     legend(figure, styles)
     return figure

@@ -46,7 +46,7 @@ def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind 
 Keep = Callable[[Path, "NotebookNode"], None] # what is done with a notebook, and it executed
 
 
-def outputs_of(notebook: "NotebookNode") -> list[Output]: # notebook: executed
+def page_outputs(notebook: "NotebookNode") -> list[Output]: # notebook: executed
     "Return what a notebook displays on its page, text included."
     outputs = []
     for cell in notebook.cells:
@@ -132,7 +132,8 @@ def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
-    kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
+    frame = pd.DataFrame([cell.fields for cell in cells], columns=CELL)
+    kinds = {"": [frame.astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
     for study in studies:
         for kind, frames in _tables_of(study, results):
             if len(frames):
@@ -164,9 +165,9 @@ def _csv(frame: pd.DataFrame) -> bytes:
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "facts": "FACTS", "what_to_do": "diagnosis/WHAT_TO_DO",
+    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "facts": "FACTS",
     "findings": "FINDINGS", **{study: study for study in STUDIES},
-    "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
+    "report": "REPORT", "cost": "COST", "maintenance": "MAINTENANCE", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
@@ -217,7 +218,7 @@ def has_notebook(name: str) -> bool: # of `nbs/papers/`
 
 def write_notebook(
     name: str,             # of a notebook in `nbs/papers/`
-    out: Path,             # folder for the pages, one folder a paper inside
+    out: Path,             # folder for the pages, one folder per paper inside
     results: Results,      # that the notebook reads
     parameters: dict[str, object], # of which it takes those that it declares
     beside: dict[str, bytes] | None = None, # further files -> content
@@ -234,7 +235,7 @@ def write_notebook(
     names.clear() # what it has made is not kept for the next page
     if keep:
         keep(notebook, executed)
-    outputs = outputs_of(executed)
+    outputs = page_outputs(executed)
     for one in outputs:
         if one.kind == "text/markdown":
             one.data = seen_from_page(one.data, name)
@@ -304,7 +305,7 @@ def arrange(
 
 def write_page(
     name: str,            # `paper/experiment`
-    out: Path,            # folder for the pages, one folder a paper inside
+    out: Path,            # folder for the pages, one folder per paper inside
     results: Results,     # with the records that it shows
     keep: Keep | None = None,
 ) -> list[Path]: # what was written

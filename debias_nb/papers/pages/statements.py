@@ -165,7 +165,7 @@ class Comparisons(Strict):
         "Name the methods, in the order of the claim."
         if isinstance(self.methods, Ranked):
             return list(self.methods.order(evidence, self.profiles[0]))
-        cells = pd.DataFrame(map(vars, evidence.cells(table)))
+        cells = pd.DataFrame([cell.fields for cell in evidence.cells(table)])
         return [nearest_method(cells[cells.encoder == encoder], list(_fill(method.nearest, names)), method.to)
                 if isinstance(method, Nearest) else _fill(method, names) if names else method
                 for method in self.methods]

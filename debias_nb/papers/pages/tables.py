@@ -11,7 +11,7 @@ from .cells import UNTRAINED_METHODS, reasons
 from .frame import Results, Study, only
 from .style import replace_names
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
-from ...runs.pairing import pairs_of, signed
+from ...runs.pairing import pairs_of
 from ...runs.parameters import check_injected
 from ...measures.stats import threshold_p
 
@@ -64,7 +64,7 @@ def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
 
 
 def wide(rows: pd.DataFrame) -> pd.DataFrame: # rows: encoder, method, test, text
-    "Pivot to one column a test; the encoder is left out if there is only one."
+    "Pivot to one column per test; the encoder is left out if there is only one."
     keys = ["method", "test"]
     if rows.encoder.nunique() > 1:
         keys = ["encoder", *keys]
@@ -81,7 +81,7 @@ def with_std(value: float, std: float | None, digits: int) -> str: # std: None o
 
 
 def of_replicates(rows: pd.DataFrame) -> pd.Series: # rows: runs of one method on one test
-    "Return a value a seed; of several worlds or splits one for each, the mean of its runs."
+    "Return one value per seed; of several worlds or splits one for each, the mean of its runs."
     worlds = rows.key.str[0]
     if worlds.nunique() > 1:
         return pd.Series(by_world(rows.value.to_numpy(), worlds))
@@ -141,7 +141,7 @@ def over_all_seeds(
     study: Study,
     method: str, against: str, test: str,
     left_out: str = "",    # a table
-) -> pd.DataFrame: # of `differences`: a row an encoder
+) -> pd.DataFrame: # of `differences`: one row per encoder
     "Compare two methods over all tables of an experiment that have a test, each with seeds of its own."
     runs = only(study.runs, method=[method, against], test=test)
     return differences(runs[runs.table != left_out], against)
@@ -195,19 +195,6 @@ def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: o
     return f"λ = {' and '.join(map('{:g}'.format, strengths))}" if len(strengths) else "a λ that was not run"
 
 
-def alt_text(differences: pd.DataFrame, subject: str) -> str: # differences: of `differences`
-    "Say what a figure of differences shows, for readers who cannot see it: the highest and the lowest method."
-    if differences.empty:
-        return subject
-    digits = DIGITS[differences.unit.iloc[0]]
-    ends = differences.difference.groupby(_method_names(differences),
-                                          sort=False).agg(["mean", "min", "max"]).sort_values("mean", kind="stable")
-    texts = [f"{name} ({signed(low, digits)} to {signed(high, digits)})" for name, _, low, high in ends.itertuples()]
-    if len(texts) == 1:
-        return f"{subject}: {texts[0]}"
-    return f"{subject}: of {len(texts)} methods {texts[-1]} lies highest on average, and {texts[0]} lowest"
-
-
 FEW_SEEDS_NOTE = "On two or three seeds intervals can be too narrow."
 
 
@@ -218,7 +205,7 @@ def pairs(
     # `DIFFERENCE_COLUMNS`, missing where its runs make no pairs; paired, kept (runs), replicates (words), is_few, and
     # left_out
     # (words), all_runs
-) -> pd.DataFrame: # a row a comparison
+) -> pd.DataFrame: # one row per comparison
     """Return every comparison, with its replicates and what is left out of it.
 
     Replicates are `10 seeds`, `5 synthetic datasets` or `too few: 1 seeds`; what is left out `seed 0, seed 1: made on

@@ -325,7 +325,7 @@ class Ledger:
         return pd.concat(comparisons, ignore_index=True)[CSV_COLUMNS]
 
     @property
-    def estimates(self) -> pd.DataFrame: # `ESTIMATE`, a row a question and profile
+    def estimates(self) -> pd.DataFrame: # `ESTIMATE`, one row per question and profile
         "Every estimate of the paper's claims, with its answer, what is printed, and how far our runs are the paper's."
         rows = []
         for claim, profile in product(self.claims.values(), PROFILES):
@@ -370,7 +370,7 @@ CLAIM_KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how
 
 def claim_counts(
     books: dict[str, Ledger], # letter of a paper -> its claims
-) -> pd.DataFrame: # a row a paper and kind, a column a word
+) -> pd.DataFrame: # one row per paper and kind, one column per word
     "Count how claims came out on real data."
     rows = {}
     for letter, book in books.items():
@@ -384,7 +384,7 @@ def claim_counts(
 
 def comparison_counts(
     comparisons: pd.DataFrame, # as `Ledger.comparisons`
-) -> pd.DataFrame: # a row a profile
+) -> pd.DataFrame: # one row per profile
     "Count primary comparisons: decided ones, those that more seeds cannot decide, and how far the others reach."
     made = comparisons[comparisons.primary & comparisons.difference.notna()]
     rows = []

@@ -136,7 +136,7 @@ def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # questio
     return out
 
 
-MANY = 600 # questions: larger sets do not leave the values of single questions in a record
+MOST_QUESTIONS = 600 # questions: larger sets do not leave the values of single questions in a record
 
 
 def _tokens(model: AnswerModel, run: RunConfig, answers: Answers) -> AnswerTokens:
@@ -235,7 +235,7 @@ class AnswersTask(Task):
         scores = score(model, run, answers)
         values, results.replicates[name], precision = evaluate_answers(scores, answers)
         results.data[f"test {name}"] = _data_facts(answers)
-        if len(precision) <= MANY:
+        if len(precision) <= MOST_QUESTIONS:
             results.extra.setdefault("questions", {})[name] = precision
         if "known texts" in run.measure:
             train = training_answers(run.data)

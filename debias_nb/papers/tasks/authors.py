@@ -232,7 +232,7 @@ NEAR = 8 # neighbors that are looked at
 REPLICATE_METRICS = ("r8", "mrr", "false topic share") # metrics with bootstrap replicates
 
 
-def neighbors(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
+def neighbor_shares(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
     "Compute the fraction of nearest targets on the query's topic, and of those by other authors, NaN where none are."
     topic = author_ids(np.array(texts.topic, dtype=object))
     author = halves.author
@@ -263,7 +263,7 @@ def evaluate_authors(
     hits = first_hits(query_rows, target_rows, halves.relevance(), nearest)
     values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits.n_better, hits.tied, hits.right)}
     if texts.topic is not None:
-        values |= neighbors(texts, halves, hits.nearest)
+        values |= neighbor_shares(texts, halves, hits.nearest)
 
     asks = halves.author[halves.queries]
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
@@ -315,7 +315,7 @@ def _fit(run: RunConfig, teacher):
     return model, loss.history, watch.values if watch else []
 
 
-def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of the choice
+def chosen_training(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of it
     "Train a method with every setting it may try. Raise `TrainingFailed` if none of them ends in finite numbers."
     teacher = None
     facts = {}
@@ -350,7 +350,7 @@ def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of
     return model, history, facts | kept
 
 
-_teacher = lru_cache(maxsize=6)(tune) # two bases, three seeds: as many as a table's students take in turn
+_teacher = lru_cache(maxsize=6)(chosen_training) # two bases, three seeds: as many as a table's students take in turn
 
 
 def teacher_of(run: RunConfig) -> RunConfig:
@@ -359,7 +359,7 @@ def teacher_of(run: RunConfig) -> RunConfig:
     return run.model_copy(update={"experiment": "teacher", "method": method, "evaluate": (), "measure": ()})
 
 
-PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distribution-topic test"}
+PART_TITLES = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distribution-topic test"}
 
 
 def counts(corpus: AuthorsCorpus) -> dict[str, float]: # `Training samples` and so on -> number
@@ -371,7 +371,7 @@ def counts(corpus: AuthorsCorpus) -> dict[str, float]: # `Training samples` and 
     parts = split.parts()
     sizes = split.table()
     out = {}
-    for key, name in PARTS.items():
+    for key, name in PART_TITLES.items():
         texts = parts.get(key)
         if not texts:
             continue
@@ -417,7 +417,7 @@ def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, co
     return out
 
 
-MOST = 2000 # authors: larger sets do not leave the values of single authors in a record
+MOST_AUTHORS = 2000 # authors: larger sets do not leave the values of single authors in a record
 
 
 def _data_facts(texts: Texts) -> dict:
@@ -463,7 +463,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         extra = {}
         if run.method.trained:
             is_teacher = run.method.authors == teacher_of(run).method.authors
-            model, history, extra = _teacher(teacher_of(run)) if is_teacher else tune(run)
+            model, history, extra = _teacher(teacher_of(run)) if is_teacher else chosen_training(run)
             curve = curve_summary(history)
             has_bias = any("B" in step for step in history)
             summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
@@ -496,7 +496,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         if name == "validation":
             return
         results.replicates[name] = replicates
-        if run.method.trained and len(by_author) <= MOST:
+        if run.method.trained and len(by_author) <= MOST_AUTHORS:
             results.extra.setdefault("questions", {})[name] = by_author
 
     def test(self, model, run: RunConfig) -> Tested:

@@ -182,7 +182,7 @@ class AlignmentEncoder(PairEncoder):
         return self.aggregate(pair).tanh().to(self.log_temperature)
 
 
-UNKNOWN = 1 # the id of all other words; 0 pads
+UNKNOWN_WORD = 1 # the id of all other words; 0 pads
 
 
 def words(text: str) -> list[str]:
@@ -200,7 +200,7 @@ def vocabulary(
 
 def word_ids(number: dict[str, int], texts: list[str]) -> list[list[int]]: # number: of `vocabulary`
     "Return ids of a vocabulary made of words; words that it lacks have one id."
-    return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
+    return [[number.get(word, UNKNOWN_WORD) for word in words(text)] for text in texts]
 
 
 def special_tokens(

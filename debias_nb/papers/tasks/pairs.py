@@ -21,7 +21,7 @@ from .retrieval import evaluate_retrieval
 from ..data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
 from ..data.labeled_pairs import ranking_columns, training_pairs
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
-from ..data.products import CATEGORIES, ROLES, words_with_roles
+from ..data.products import CATEGORIES, TOKEN_ROLES, words_with_roles
 from ..data.titles import TitleTask
 from ...runs.config import RunConfig
 from ...runs.settings import PairMethod
@@ -47,7 +47,7 @@ def score(model, pairs: LabeledPairs, encoder: EncoderConfig) -> np.ndarray: # (
     return side_cosines(vectors(model, pairs.all_texts, encoder))
 
 
-MOST = 100 # texts whose importance is looked at
+MOST_TEXTS = 100 # texts whose importance is looked at
 
 
 def importance_shares(
@@ -66,12 +66,12 @@ def importance_shares(
         texts = [query.text for query in queries]
     if not texts:
         return {}
-    tokens, rows = text_tokens(encoder, tuple(texts[:MOST]))
+    tokens, rows = text_tokens(encoder, tuple(texts[:MOST_TEXTS]))
     values = importance(model, tokens, dtype=encoder.dtype).values.clamp(min=0).nan_to_num()[rows]
     peak = values.amax(1) / values.sum(1).clamp(min=1e-9)
     shares = {"peak importance": float(peak.mean())}
     if is_planted:
-        roles = importance_by_role(model, queries[:MOST]).mean()
+        roles = importance_by_role(model, queries[:MOST_TEXTS]).mean()
         causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
         shares |= {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
     return shares
@@ -108,9 +108,9 @@ def role_importance(
     texts: list[str],
 ) -> dict: # `number importance`, and the same for each other role of `papers.data.products`
     "Average over the first texts the fraction of importance on the words of each role, and on the top token."
-    texts = list(dict.fromkeys(texts))[:MOST]
+    texts = list(dict.fromkeys(texts))[:MOST_TEXTS]
     roles = importance_by_role(model, [words_with_roles(text) for text in texts], dtype=encoder.dtype).mean()
-    shares = {f"{role} importance": float(roles.get(role, 0.)) for role in ROLES}
+    shares = {f"{role} importance": float(roles.get(role, 0.)) for role in TOKEN_ROLES}
     return shares | importance_shares(model, encoder, texts)
 
 

@@ -13,7 +13,7 @@ from ...runs.settings import TextsConfig
 from ..settings.titles import TitlesCorpus
 from ...runs.tasks import Tested, base_model, overlap_shares, random_parts, text_tokens, vectors
 from .regularization_texts import without_test_texts
-from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
+from .pairs import KEPT_RESAMPLES, MOST_TEXTS, PairTask, importance_shares
 from .retrieval import evaluate_retrieval, top_lists
 from ..data.labeled_pairs import planted_catalog, training_texts
 from ..worlds.planted_titles import catalog_titles, change_catalog_items, mix_catalog
@@ -138,7 +138,7 @@ def cases(
     rows_of_queries = np.arange(len(task.queries))
     if task.accessory is not None:
         rows_of_queries = rows_of_queries[~task.accessory]
-    rows_of_queries = rows_of_queries[:MOST]
+    rows_of_queries = rows_of_queries[:MOST_TEXTS]
     queries, items = _embed(model, [task], run.encoder)[0]
     tops = top_lists(queries, items, task, rows_of_queries.tolist(), 5)
     distinct, rows = text_tokens(run.encoder, tuple(task.queries[i] for i in rows_of_queries))
