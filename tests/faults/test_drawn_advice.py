@@ -73,9 +73,9 @@ def rows_of(rng, folder, make):
 
 
 def names_that_say_nothing(rng, folder):
-    one, other, label = (name_of(rng) for _ in range(3))
+    left, right, label = (name_of(rng) for _ in range(3))
     values = rng.choice(((0, 1), ("yes", "no"), ("red", "green")))
-    return of_test(rows_of(rng, folder, lambda i, y: {one: text_of(rng, i, "a"), other: text_of(rng, i, "b"),
+    return of_test(rows_of(rng, folder, lambda i, y: {left: text_of(rng, i, "a"), right: text_of(rng, i, "b"),
                                                       label: values[y]})), True
 
 
@@ -92,9 +92,9 @@ def numbers_beside_matches(rng, folder):
 
 
 def grades(rng, folder):
-    most = rng.choice((1, 4, 5, 100))
+    maximum = rng.choice((1, 4, 5, 100))
     return of_test(rows_of(rng, folder, lambda i, y: {"left": text_of(rng, i, "a"), "right": text_of(rng, i, "b"),
-                                                      "label": round(most * (i % 20) / 20, 3)})), True
+                                                      "label": round(maximum * (i % 20) / 20, 3)})), True
 
 
 def lists_of_texts(rng, folder):
@@ -188,17 +188,17 @@ def values_of_options(rng, folder):
                          "--seed -1", "--match-from 7", "--match yes", "--where label", "--where label=7",
                          "--columns left", "--fail-on better", "--like old", "--base potion-base-3M", f"--out {file}",
                          f"--train {folder}/b.csv", f"--texts {file}", "--threshold high"))
-    return changed(of_test(file), *option.split()), False
+    return with_option(of_test(file), *option.split()), False
 
 
-OTHERS = [names_that_say_nothing, several_readings, numbers_beside_matches, grades, lists_of_texts, written_by_pandas,
+KINDS = [names_that_say_nothing, several_readings, numbers_beside_matches, grades, lists_of_texts, written_by_pandas,
           several_splits, one_column_of_many, answers_of_an_index, queries_without_a_match, values_of_options, slips,
           slips_of_a_comparison, slips_of_experiments]
 
 
 # What is done with what is said
 
-def changed(args, option, value):
+def with_option(args, option, value):
     "The arguments with a value of an option, in place of the one before."
     if option in args:
         place = args.index(option)
@@ -206,78 +206,78 @@ def changed(args, option, value):
     return [*args, option, value]
 
 
-def offers(args, said):
+def offers(args, message):
     "Yield the arguments with each word that is offered in place of the one that is not known."
-    for part, names in re.findall(r"([^;(]*)[;(.] ?(?:[Dd]id you mean|Possible options:|known:) ([^?;)]*)", said):
-        known = re.findall(r"'([^']+)'|(--[\w-]+)", names)
+    for part, names in re.findall(r"([^;(]*)[;(.] ?(?:[Dd]id you mean|Possible options:|known:) ([^?;)]*)", message):
+        choices = re.findall(r"'([^']+)'|(--[\w-]+)", names)
         wrong = re.findall(r"'([^']+)'|(--[\w-]+)", part)
         for word in ["".join(word) for word in wrong[-1:]]:
-            given = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
-            for place in [place for place, arg in enumerate(args) if given.search(arg)][-1:]:
-                for new in map("".join, known):
-                    yield args[:place] + [given.sub(new, args[place])] + args[place + 1:]
+            pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
+            for place in [place for place, arg in enumerate(args) if pattern.search(arg)][-1:]:
+                for new in map("".join, choices):
+                    yield args[:place] + [pattern.sub(new, args[place])] + args[place + 1:]
 
 
-def advised(args, said):
+def next_commands(args, message):
     "Yield the arguments as a message advises them; lines of Python are run."
-    yield from offers(args, said)
-    if line := re.search(r"This makes .*?: (import .*)|this makes .*?: (import .*)", said):
+    yield from offers(args, message)
+    if line := re.search(r"This makes .*?: (import .*)|this makes .*?: (import .*)", message):
         code = line[1] or line[2]
         exec(code, {"queries": QUERIES})
-        [written] = re.findall(r"to_csv\('([^']+)'", code)
-        wrong = next(arg for arg in args if "=" in arg and arg.partition("=")[2] in said)
-        yield [arg.replace(wrong.partition("=")[2], written) for arg in args]
-    for code in re.findall(r"frame\.explode\(\[.*?\]\)", said):
+        [output] = re.findall(r"to_csv\('([^']+)'", code)
+        wrong = next(arg for arg in args if "=" in arg and arg.partition("=")[2] in message)
+        yield [arg.replace(wrong.partition("=")[2], output) for arg in args]
+    for code in re.findall(r"frame\.explode\(\[.*?\]\)", message):
         file = args[args.index("--test") + 1].partition("=")[2]
         frame = eval(code, {"frame": pd.read_json(file, lines=file.endswith("l"))})
         frame.to_csv("exploded.csv", index=False)
-        yield changed(args, "--test", "new=exploded.csv")
-    words = re.findall(r"'([^']*)' \(", said.partition("they are ")[2]) or ["?"]
-    for option, value in re.findall(rf"(--[a-z][\w-]*) (?!(?:{SAID_OF})\b)('[^']*'|[^\s;()]+)", said):
+        yield with_option(args, "--test", "new=exploded.csv")
+    words = re.findall(r"'([^']*)' \(", message.partition("they are ")[2]) or ["?"]
+    for option, value in re.findall(rf"(--[a-z][\w-]*) (?!(?:{SAID_OF})\b)('[^']*'|[^\s;()]+)", message):
         value = shlex.split(value.rstrip(".,:"))[0]
         if value.isupper() and value != "WORD": # a place for what only the user knows
             continue
-        yield from (changed(args, option, word) for word in (words if value == "WORD" else [value]))
-    for source in re.findall(r"(?:e\.g\.|as in) ('[^']+'|\S+:\S+)$", said):
+        yield from (with_option(args, option, word) for word in (words if value == "WORD" else [value]))
+    for source in re.findall(r"(?:e\.g\.|as in) ('[^']+'|\S+:\S+)$", message):
         [source] = shlex.split(source)
         file, _, column = source.rpartition(":")
         if column == "COLUMN":
-            yield from (changed(args, "--texts", f"{file}:{name}") for name in pd.read_csv(file).columns)
+            yield from (with_option(args, "--texts", f"{file}:{name}") for name in pd.read_csv(file).columns)
         else:
-            yield changed(args, "--test", f"new={source}")
+            yield with_option(args, "--test", f"new={source}")
 
 
-def check_names(args, said, content):
+def check_names(args, message, content):
     "Fail where a message names an option that the command does not have, or a column that the file does not have."
-    asked = [COMMANDS[name] for name in [args[0], *re.findall(r"`debias-nb ([a-z-]+)", said)] if name in COMMANDS]
-    options = {option for command in asked for parameter in command.params for option in parameter.opts}
-    missing = {*re.findall(r"(?<![\w-])--[a-z][\w-]*", said)} - options - {*args, "--help"}
-    assert not missing, f"{missing} of no command: {said}"
-    for listing in re.findall(r"(?<!no )(?<!one )(?<!-)columns? ('[^']+'(?:(?:, | and )'[^']+')*)", said):
+    commands = [COMMANDS[name] for name in [args[0], *re.findall(r"`debias-nb ([a-z-]+)", message)] if name in COMMANDS]
+    options = {option for command in commands for parameter in command.params for option in parameter.opts}
+    missing = {*re.findall(r"(?<![\w-])--[a-z][\w-]*", message)} - options - {*args, "--help"}
+    assert not missing, f"{missing} of no command: {message}"
+    for listing in re.findall(r"(?<!no )(?<!one )(?<!-)columns? ('[^']+'(?:(?:, | and )'[^']+')*)", message):
         for name in re.findall(r"'([^']+)'", listing):
             assert name.encode() in content, f"column {name!r} is in no file"
 
 
-def heed(args, content, before="", steps=5):
+def heed(args, content, previous="", steps=5):
     "Run a command, and all that it advises. Yield what came in the end: `read`, or a message without advice."
     answer = CliRunner().invoke(app, args)
-    said = " ".join(answer.output.split())
+    message = " ".join(answer.output.split())
     assert answer.exception is None or isinstance(answer.exception, SystemExit), repr(answer.exception)
     if answer.exit_code == 0:
         yield "read"
         return
-    assert answer.exit_code == 2 and said and said != before, f"{args}: {answer.exit_code}, again: {said}"
-    check_names(args, said, content)
-    ways = [*advised(args, said)]
-    assert steps or not ways, f"no end: {said}"
+    assert answer.exit_code == 2 and message and message != previous, f"{args}: {answer.exit_code}, again: {message}"
+    check_names(args, message, content)
+    ways = [*next_commands(args, message)]
+    assert steps or not ways, f"no end: {message}"
     if not ways:
-        yield said
+        yield message
     for way in ways:
-        yield from heed(way, content, said, steps - 1)
+        yield from heed(way, content, message, steps - 1)
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory):
+def inputs(tmp_path_factory):
     "What all commands are given: two encoders, and a test of a search."
     folder = tmp_path_factory.mktemp("given")
     paths = {}
@@ -289,13 +289,13 @@ def given(tmp_path_factory):
     return {name: str(path) for name, path in paths.items()} | {"new=JUDGED": f"new={folder / 'judged.json'}"}
 
 
-@pytest.mark.parametrize("family", [*map(of_family, FAMILIES[:-1]), *OTHERS], ids=lambda family: family.__name__)
-def test_what_is_advised_is_read_or_honestly_refused(family, given, tmp_path):
+@pytest.mark.parametrize("family", [*map(of_family, FAMILIES[:-1]), *KINDS], ids=lambda family: family.__name__)
+def test_what_is_advised_is_read_or_honestly_refused(family, inputs, tmp_path):
     for number in range(DRAWS):
         folder = tmp_path / str(number)
         folder.mkdir()
         args, can_be_read = family(random.Random(f"{SEED} {family.__name__} {number}"), folder)
-        args = [given.get(arg, arg) for arg in args]
+        args = [inputs.get(arg, arg) for arg in args]
         content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
         with chdir(ROOT if args[0] == "run" else folder):
             try:
