@@ -103,11 +103,16 @@ def contexts_of(path: Path) -> dict[int, set[str]]: # line -> the tests that run
             for line, contexts in data.contexts_by_lineno(measured).items()}
 
 
-def tests_of(path: Path, line: int) -> set[str]:
-    "Return the tests that run a line, or the last one above it that any runs; of what runs at import, all."
+def tests_of(path: Path, line: int) -> list[set[str]]:
+    """Return the tests that run a line, or the last one above it that any runs; of what runs at import, all.
+
+    Those of the file that has most of them stand apart: where one fails, no other file is imported."""
     contexts = contexts_of(path)
     found = contexts.get(max((other for other in contexts if other <= line), default=None), set())
-    return (found if any(found) else set().union(*contexts.values())) - {""}
+    tests = (found if any(found) else set().union(*contexts.values())) - {""}
+    files = Counter(name.partition("::")[0] for name in tests)
+    nearest = {name for name in tests if name.startswith(f"{max(files, key=files.get)}::")} if files else set()
+    return [nearest, tests - nearest]
 
 
 def notebook_of(path: Path) -> str | None: # relative to the project
@@ -147,8 +152,8 @@ def attempt(names: set[str], path: Path, sender) -> None: # in a process of its 
         _, shown, _, _ = outputs.run(ROOT / first, vars(importlib.import_module(module)))
         os._exit(shown is None)
     import pytest
-    files = Counter(name.partition("::")[0] for name in names)
-    code = pytest.main([*OPTIONS, *(file for file, _ in files.most_common())], plugins=[Chosen(names, sender)])
+    files = {name.partition("::")[0] for name in names}
+    code = pytest.main([*OPTIONS, *sorted(files)], plugins=[Chosen(names, sender)])
     os._exit(code != pytest.ExitCode.NO_TESTS_COLLECTED and code)
 
 
@@ -175,7 +180,7 @@ def write(path: Path, source: str) -> None:
 def noticed_by(path: Path, line: int, after: str, unfit: set[str]) -> str | None: # unfit: fails without a change
     "Return the test or the notebook that fails where a module is changed, and passes where it is not."
     before = path.read_text("utf-8")
-    for names in (tests_of(path, line), {notebook_of(path)} - {None}):
+    for names in (*tests_of(path, line), {notebook_of(path)} - {None}):
         while kept := names - unfit:
             write(path, after)
             failed = first_failure(kept, path)
