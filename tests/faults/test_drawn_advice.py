@@ -5,7 +5,6 @@ nothing is advised any more. The seed stands in each failure; `DEBIAS_NB_DRAWS=s
 import json
 import random
 import re
-import shlex
 from contextlib import chdir
 
 import pandas as pd
@@ -14,6 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from debias_nb.commands.cli import app
+from advice import options_in, sources_in
 from harness import ROOT, SEED
 from made import some_pairs, table
 from test_drawn_inputs import FAMILIES, labels_in_words, save, text_of
@@ -21,7 +21,6 @@ from test_drawn_inputs import FAMILIES, labels_in_words, save, text_of
 DRAWS = 4 # of each family
 COMMANDS = get_command(app).commands
 QUERIES, TEXTS = ([f"{side}{i}" for i in range(20)] for side in "qd")
-SAID_OF = "a|alone|and|chooses|in|is|or|say|takes|the|to|too|with" # words after an option that are no value of it
 
 
 # What is drawn: the arguments of a command, and whether it is read in the end
@@ -218,7 +217,7 @@ def offers(args, message):
                     yield args[:place] + [pattern.sub(new, args[place])] + args[place + 1:]
 
 
-def next_commands(args, message):
+def next_commands(args, message, names): # names: of the columns that the file has
     "Yield the arguments as a message advises them; lines of Python are run."
     yield from offers(args, message)
     if line := re.search(r"This makes .*?: (import .*)|this makes .*?: (import .*)", message):
@@ -232,19 +231,9 @@ def next_commands(args, message):
         frame = eval(code, {"frame": pd.read_json(file, lines=file.endswith("l"))})
         frame.to_csv("exploded.csv", index=False)
         yield with_option(args, "--test", "new=exploded.csv")
-    words = re.findall(r"'([^']*)' \(", message.partition("they are ")[2]) or ["?"]
-    for option, value in re.findall(rf"(--[a-z][\w-]*) (?!(?:{SAID_OF})\b)('[^']*'|[^\s;()]+)", message):
-        value = shlex.split(value.rstrip(".,:"))[0]
-        if value.isupper() and value != "WORD": # a place for what only the user knows
-            continue
-        yield from (with_option(args, option, word) for word in (words if value == "WORD" else [value]))
-    for source in re.findall(r"(?:e\.g\.|as in) ('[^']+'|\S+:\S+)$", message):
-        [source] = shlex.split(source)
-        file, _, column = source.rpartition(":")
-        if column == "COLUMN":
-            yield from (with_option(args, "--texts", f"{file}:{name}") for name in pd.read_csv(file).columns)
-        else:
-            yield with_option(args, "--test", f"new={source}")
+    yield from (with_option(args, *option) for option in options_in(message))
+    for source in sources_in(message, names):
+        yield with_option(args, *(("--texts", source) if "--texts" in args else ("--test", f"new={source}")))
 
 
 def check_names(args, message, content):
@@ -268,7 +257,8 @@ def heed(args, content, previous="", steps=5):
         return
     assert answer.exit_code == 2 and message and message != previous, f"{args}: {answer.exit_code}, again: {message}"
     check_names(args, message, content)
-    ways = [*next_commands(args, message)]
+    header, _, _ = content.partition(b"\n")
+    ways = [*next_commands(args, message, header.decode("utf-8", "ignore").split(","))]
     assert steps or not ways, f"no end: {message}"
     if not ways:
         yield message
