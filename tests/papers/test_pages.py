@@ -76,6 +76,16 @@ def test_rows_say_rate_epochs_and_texts_by_themselves():
     assert rows["OutReg"].setting.texts == "" and rows["WiSE-FT 0.5"].family == "WiSE-FT"
 
 
+def test_rows_of_one_method_stand_from_weak_to_strong():
+    experiment = load_experiment("itvreg/other_texts", "small")
+    table = next(table for table in experiment.tables if table.id == "texts_quora")
+    methods = tuple(method.model_copy(update={"mixing_weights": method.mixing_weights[::-1]})
+                    for method in experiment.methods)
+    orders = [[cell.method for cell in table_cells(one, table, {})]
+              for one in (experiment, experiment.model_copy(update={"methods": methods}))]
+    assert orders[0] == orders[1] and any(len(method.mixing_weights) > 1 for method in methods)
+
+
 def test_a_setting_that_lacks_a_run_is_not_chosen():
     names = ["SCAN (tau 1)", "SCAN (tau 0.3)", "SCAN, ours (tau 1)", "SCAN, ours (tau 0.3)"]
     families = ["SCAN", "SCAN", "SCAN, ours", "SCAN, ours"]

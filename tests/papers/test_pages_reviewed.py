@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
-from debias_nb.papers.pages.cases import answer_counts, answer_rows, case_counts, error_rows, marked_answer
-from debias_nb.papers.pages.cases import most_confused, picked_cases, right_alone
+from debias_nb.papers.pages.cases import answer_counts, answer_rows, case_counts, case_of, case_title, error_rows
+from debias_nb.papers.pages.cases import marked_answer, most_confused, picked_cases, right_alone
 from debias_nb.papers.pages.details import is_decent
 from debias_nb.papers.pages.places import STUDIES
 from debias_nb.papers.pages.report import OF_PAPER
@@ -248,6 +248,16 @@ def test_wrong_answers_have_reasons():
     assert rows.loc["Finetuned", "wrong"] == 2
     [row] = most_confused(records, "SCAN").to_dict("records")
     assert row["put first"] == "who made it" and row["words in common"] == "75%"
+
+
+@pytest.mark.parametrize("right, importance, way", [
+    ((1, 0, 1), (.1, .5, .2), "As the paper tells it"), ((1, 0, 0), (.1, .5, .2), "In part as the paper tells it"),
+    ((0, 1, 1), (.1, .5, .2), "In part as the paper tells it"), ((0, 1, 0), (.1, .5, .9), "Against the paper"),
+    ((1, 1, 1), (.1, .5, .5), "Against the paper")])
+def test_which_way_a_case_goes(right, importance, way):
+    methods = {name: dict(query="q", relevant=["x"], tokens=["rowe"], importance=[share], top=[("a", bool(first))])
+               for name, first, share in zip(("Base", "Finetuned", "ITVReg"), right, importance)}
+    assert case_title(case_of(methods) | {"place": ("static", "titles", "ood")}).startswith(f"**{way}.**")
 
 
 def test_picked_are_the_queries_whose_token_rose_most(queries):
