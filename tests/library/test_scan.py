@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, PlainDecorrelation
+from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, PlainDecorrelation, decorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, joint_loss
