@@ -114,6 +114,10 @@ def test_tables_and_sentences_of_records(study):
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     assert missing(study, "table3") in missing(study) and not missing(study, "another table")
     assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [study], Results()).keys()
+
+
+def test_metrics_that_do_not_decide_have_tables_where_that_is_asked():
+    study = Results().load("itvreg/table02", "planted")
     with_further, without = ([ending for ending, _ in _tables_of(study, Results(), further)].count(".differences")
                              for further in (True, False))
     assert with_further > without == study.runs.table.nunique()
