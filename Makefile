@@ -47,7 +47,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports some-reports test test-slow test-release test-faults test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
+.PHONY: help venv reports some-reports test test-slow test-release test-faults mutants test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -117,6 +117,11 @@ test-release: $(VENV)/.stamp | .cache ## take three steps of every configuration
 # Trials of different lengths: whoever is done takes what is left.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses $(or $(WORKERS),auto) --dist worksteal
+
+# OPTIONS='--count 20 --seed 7' draws other changes.
+mutants: $(VENV)/.stamp-mutants | .cache ## change the library in 100 places, one at a time, and print the changes that no quick test notices
+	$(PYTEST) tests/library tests/papers tests/diagnosis -m "not slow" --cov=debias_nb --cov-context=test --cov-report=
+	OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python tools/mutants.py $(OPTIONS)
 
 # In a clone of the project without the other leaf each: OPTIONS='-k page' narrows them.
 test-leaves: test-leaf-diagnosis test-leaf-papers ## test each leaf of the package, and the trunk, in a clone without the other leaf

@@ -1,6 +1,5 @@
 """Files that are read strictly: YAML and its models, caches, and hashes, which say of which data a number was made."""
 import functools
-import glob
 import hashlib
 import importlib.resources
 import json
@@ -316,11 +315,17 @@ def fingerprint(
     return sha256_text(text)
 
 
+@functools.cache
+def _parts_in(folder: Path) -> list[Path]:
+    "List, once a folder, what processes had begun to write there when this one came."
+    return [*folder.glob("*.part-*")]
+
+
 def _remove_parts(path: Path) -> None:
     "Remove what processes that are no more have begun to write of a file."
-    for part in path.parent.glob(f"{glob.escape(path.name)}.part-*"):
-        process = part.name.rpartition("-")[2]
-        if process.isdecimal():
+    for part in _parts_in(path.parent):
+        name, _, process = part.name.rpartition(".part-")
+        if name == path.name and process.isdecimal():
             with suppress(OSError): # of a process that is at work, but not ours; a folder that may not be written to
                 try:
                     os.kill(int(process), 0)

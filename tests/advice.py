@@ -5,26 +5,40 @@ import shlex
 from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 
+PROSE = "a|alone|and|chooses|in|is|or|say|takes|the|to|too|with" # words after an option that are no value of it
 MESSAGES = [] # by the readers, in the tests of this process
+
+
+def options_in(message):
+    "Yield the options that a message advises, with the values that it names."
+    for option, value in re.findall(rf"(--[a-z][\w-]*) (?!(?:{PROSE})\b)('[^']*'|[^\s;()]+)", message):
+        [value] = shlex.split(value.rstrip(".,:"))
+        if value == "WORD":
+            words = re.findall(r"'([^']*)' \(", message.partition("they are ")[2])
+            yield from ((option, word) for word in words)
+        elif value == "COLUMN=VALUE":
+            column, values = re.search(r"not used: (\w+) \(([^)]*)\)", message).groups()
+            # behind each stands how many rows have it
+            yield from ((option, f"{column}={row.rpartition(' ')[0]}") for row in values.split(", "))
+        elif not value.isupper(): # which is a place for what only a user knows
+            yield option, value
+
+
+def sources_in(message, columns):
+    "Yield the parts of a file that a message names: a split, or each of its columns."
+    for source in re.findall(r"(?:e\.g\.|as in) ('[^']+'|\S+:\S+)$", message):
+        file, _, part = shlex.split(source)[0].rpartition(":")
+        yield from (f"{file}:{name}" for name in (columns if part == "COLUMN" else [part]))
 
 
 def ways(message, columns):
     "Yield what a message advises: options, or another source."
-    words = {word for word in re.findall(r"'([^']*)' \(", message.partition("they are ")[2])}
-    for names in re.findall(r"--columns ('[^']*'|[^\s;:]+)", message):
-        yield {"columns": tuple(shlex.split(names.rstrip(";,"))[0].split(","))}
-    for match in re.findall(r"--match (?!from)([^\s;]+)", message):
-        yield from ({"match": word} for word in sorted(words)) if match == "WORD" else [{"match": match}]
-    for least in re.findall(r"--match-from (\S+)", message):
-        yield {"match_from": float(least)}
-    if "--where COLUMN=VALUE" in message:
-        column, values = re.search(r"not used: (\w+) \(([^)]*)\)", message).groups()
-        # behind each stands how many rows have it
-        yield from ({"where": f"{column}={value.rpartition(' ')[0]}"} for value in values.split(", "))
-    for source in re.findall(r"e\.g\. (\S+:\w+)$", message):
-        yield {"source": source}
-    for source in re.findall(r"as in (\S+):COLUMN", message):
-        yield from ({"source": f"{source}:{column}"} for column in columns)
+    for option, value in options_in(message):
+        name = option[2:].replace("-", "_")
+        if name == "columns":
+            value = tuple(value.split(","))
+        yield {name: float(value) if name == "match_from" else value}
+    yield from ({"source": source} for source in sources_in(message, columns))
 
 
 def follow(source, columns, options=None, steps=4):

@@ -19,8 +19,8 @@ PLACES = ("debias_nb", "nbs", "tests")
 TESTED = {"diagnosis": ("tests/library", "tests/diagnosis"), "papers": ("tests/papers",)}
 
 
-def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one that is left out
-    "Clone a project with its history, take what is changed or new in it, and drop the folders of a leaf."
+def copy_of(root: Path, copy: Path) -> None:
+    "Clone a project with its history, and take what is changed or new in it."
     subprocess.run(["git", "clone", "--quiet", root, copy], check=True)
     for name in git_files(root):
         if (root / name).is_file():
@@ -28,6 +28,11 @@ def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one tha
             shutil.copy(root / name, copy / name)
         else: # deleted, and not committed yet
             (copy / name).unlink(missing_ok=True)
+
+
+def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one that is left out
+    "Copy a project, and drop the folders of a leaf."
+    copy_of(root, copy)
     for place in PLACES:
         shutil.rmtree(copy / place / leaf, ignore_errors=True)
 

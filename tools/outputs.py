@@ -72,8 +72,15 @@ def is_left_out(cell) -> bool:
     return cell.cell_type != "code" or off or "nbdev_export(" in cell.source or bool(left_out & flags.keys())
 
 
-def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by cell, what went wrong, seconds
-    "Run a notebook in its own folder, with the cells that nbdev runs."
+def is_exported(cell) -> bool:
+    "Whether a cell is a part of the module."
+    return any(name.startswith("export") for name in getattr(cell, "directives_", None) or {})
+
+
+def run(path: Path, exported: dict | None = None) -> tuple[Path, list | None, str, float]:
+    """Run a notebook in its own folder, with the cells that nbdev runs; with names in place of those that it exports.
+
+    Return path, outputs by cell, what went wrong, and seconds."""
     from execnb.shell import CaptureShell
     from nbdev.frontmatter import FrontmatterProc
     from nbdev.process import NBProcessor
@@ -86,8 +93,9 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
             cell.outputs = [] # the shell leaves those of before where a cell shows nothing
     started = time.monotonic()
     shell = CaptureShell(path, mpl_format="png")
+    shell.user_ns.update({name: value for name, value in (exported or {}).items() if not name.startswith("__")})
     try:
-        shell.run_all(nb, exc_stop=True, preproc=is_left_out)
+        shell.run_all(nb, exc_stop=True, preproc=lambda cell: is_left_out(cell) or exported and is_exported(cell))
     except BaseException:
         return path, None, shell.prettytb(fname=path.relative_to(ROOT)), time.monotonic() - started
     outputs = [json.loads(json.dumps(cell.get("outputs", []))) for cell in nb.cells]

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -103,7 +104,7 @@ def pick_split(path: Path, names: list[str], split: str | None) -> str:
         split = "test" if len({*names}) > 1 else names[0]
     if split not in names:
         available = ", ".join(map(visible, dict.fromkeys(names)))
-        example = f"{path}:{visible(names[0])}"
+        example = shlex.quote(f"{path}:{visible(names[0])}")
         raise DataError(f"{path}: no split {split!r}; there are {available}: name one of them, e.g. {example}")
     return split
 
@@ -432,9 +433,13 @@ def describe_values(cells: pd.Series) -> str:
 
 def column_and_value(name: str, header: list[str], condition: str) -> tuple[str, str]: # condition: COLUMN=VALUE
     "Return the column of a table and its value that choose rows."
-    column, _, value = condition.partition("=")
+    column, sign, value = condition.partition("=")
+    if not sign:
+        raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(condition)}")
     if header.count(column) != 1:
-        raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(condition)}{nearest(column, header)}")
+        others = [other for other in header if other != column]
+        raise DataError(f"{name}: where: one column {quoted(column)} is expected, found {header.count(column)}"
+                        f"{nearest(column, others)}")
     return column, value
 
 

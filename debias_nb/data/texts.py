@@ -1,5 +1,6 @@
 "Texts without labels, to regularize or compare models on: a list, a file, a column of a table, or general ones."
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def _column_of_texts(path: Path, column: str) -> list[str]:
     if table.empty:
         raise DataError(f"texts of {path}: no texts")
     if column not in table:
-        advice = f"name the column that holds the texts, as in {path}:COLUMN"
+        advice = f"name the column that holds the texts, as in {shlex.quote(f'{path}:COLUMN')}"
         raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
     if [*table].count(column) > 1:
         raise DataError(f"{path}: one column {column!r} is expected, found {[*table].count(column)}")

@@ -67,6 +67,7 @@ Layers = Annotated[int, Field(le=1000)] | None
 LONGEST_PROMPT = 1000 # characters
 MOST_MODULES = 100 # of a model
 MOST_GROWTH = 100 # times the length of a text that a normalizer may make of it
+MOST_REPLACEMENTS = 200 # of a normalizer, and characters of each
 
 
 def _replacements(normalizer) -> list[tuple[str | None, str]]: # pattern, None for any letter; what takes its place
@@ -84,6 +85,10 @@ def _replacements(normalizer) -> list[tuple[str | None, str]]: # pattern, None f
 def _check_growth(normalizer):
     "Check that a normalizer cannot fill the memory with a text: each pattern, four times, is replaced step by step."
     steps = _replacements(normalizer)
+    longest = max((len(pattern or "") + len(content) for pattern, content in steps), default=0)
+    if max(len(steps), longest) > MOST_REPLACEMENTS:
+        raise ValueError(f"{len(steps):,} replacements of up to {longest:,} characters; at most {MOST_REPLACEMENTS} of "
+                         "as many are read")
     for start, with_regexes in itertools.product(range(len(steps)), (False, True)):
         text = 4 * (steps[start][0] or "?")
         longest = MOST_GROWTH * len(text)

@@ -126,5 +126,6 @@ def unfounded(
             if not reason:
                 reason = _too_early(start, seconds, commit, commits[commit])
             wrong[reason] += 1
-        problems += [f"{path}: {count} records {reason}" for reason, count in wrong.items() if reason]
+        problems += [f"{path}: {count} of {wrong.total()} records {reason}"
+                     for reason, count in wrong.items() if reason]
     return problems

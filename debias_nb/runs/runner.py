@@ -354,11 +354,18 @@ def load(
         load_experiment(name, profile), full, seeds=seeds, methods=methods, encoders=encoders, weight=weight)
 
 
+def _divided(*experiments: Experiment, fresh: bool = False) -> tuple[list[RunConfig], list[RunConfig]]:
+    "Divide the runs of some experiments into those whose records are the project's, and this machine's own."
+    kept_runs, own_runs = {}, {}
+    for experiment in experiments:
+        for config in experiment.runs:
+            (own_runs if fresh or experiment.is_own(config) else kept_runs)[config.id] = config
+    return list(kept_runs.values()), list(own_runs.values())
+
+
 def present_records(experiment: Experiment) -> Records: # id -> its record
     "Return the records of the runs that `run` does not make again."
-    own_runs, kept_runs = [], []
-    for config in experiment.runs:
-        (own_runs if experiment.is_own(config) else kept_runs).append(config)
+    kept_runs, own_runs = _divided(experiment)
     return newest_records(kept_runs, store_for(experiment.asked.profile)) | finished(own_runs, own_store())
 
 
@@ -372,15 +379,12 @@ def run(
     A failure that is on record is a result, and is not tried again. What their configurations do not ask for, and what
     is run again, goes to this machine's own records. Raise as `run_all`.
     """
-    kept_runs, own_runs = {}, {}
-    for experiment in experiments:
-        for config in experiment.runs:
-            (own_runs if fresh or experiment.is_own(config) else kept_runs)[config.id] = config
+    kept_runs, own_runs = _divided(*experiments, fresh=fresh)
     profile = next((experiment.asked.profile for experiment in experiments), "planted")
     store = store_for(profile)
-    records = newest_records(list(kept_runs.values()), store)
-    kept_runs = [run for run in kept_runs.values() if records.get(run.id, {}).get("status") != "failed"]
+    records = newest_records(kept_runs, store)
+    kept_runs = [run for run in kept_runs if records.get(run.id, {}).get("status") != "failed"]
     kept = run_all(kept_runs, store, workers=workers)
-    outcome = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
+    outcome = run_all(own_runs, own_store(), fresh=fresh, workers=workers)
     return Outcome(kept.records | outcome.records, kept.missing | outcome.missing, kept.failed | outcome.failed,
                    kept.trained + outcome.trained)

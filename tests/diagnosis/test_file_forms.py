@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from decimal import Decimal
@@ -189,7 +190,7 @@ for texts, name, cells in [*((MATCHES, "target", cells) for cells in NUMBERS), (
     row = f"{name} {cells} next to {left}"
     FILES[row] = None, texts | {name: cells}, {}, (
         f"matches without labels: {left}, {right}; if '{name}' holds their labels, say "
-        f"--columns {left},{right},{name}, else --columns {left},{right}$")
+        f"--columns {shlex.quote(f'{left},{right},{name}')}, else --columns {left},{right}$")
     FILES[f"{row}, as advised"] = None, texts | {name: cells}, {"columns": (left, right)}, retrieval(1, 1, 1)
 READ_AS = "read as matches without labels: anchor, positive"
 FILES |= {f"{name} next to matches": (None, MATCHES | {name: cells}, {}, retrieval(1, 1, 1, note=READ_AS))
@@ -1002,7 +1003,7 @@ EARLY = { # a command -> words of its refusal
     f"{DIAGNOSE} --columns one,two,label": "wrong.csv: one column 'label' is expected, found 0 among",
     f"{DIAGNOSE} --group kind": "wrong.csv: neither two texts with a label",
     f"{DIAGNOSE} --columns one,two,three --group kind": "wrong.csv: one column 'kind' is expected, found 0 among",
-    f"{DIAGNOSE} --columns one,two,three --where four=a": "wrong.csv: where: COLUMN=VALUE is expected, got 'four=a'",
+    f"{DIAGNOSE} --columns one,two,three --where four=a": "wrong.csv: where: one column 'four' is expected, found 0",
     f"{DIAGNOSE} --columns old=one,two,three": "columns: there is no file called 'old'",
     f"{DIAGNOSE} --out .": "index.html: the file exists, and is no page of debias-nb",
 }

@@ -287,9 +287,12 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "modules without end": (module_list(40_000), "modules.json: List should have at most 100 items"),
     **{name: (normalizer(*parts), "tokenizer.json: normalizer", "may make a text more than 100 times as long")
        for name, parts in {
-        "a letter becomes many": [replacing(1000 * "a", String="a")],
+        "a letter becomes many": [replacing(150 * "a", String="a")],
         "a letter becomes many in steps": 4 * [replacing(20 * "a", String="a")],
         "any letter becomes many": [{"type": "Sequence", "normalizers": [replacing(101 * "a", Regex=".")]}]}.items()},
+    "steps without end": (normalizer(*40_000 * [replacing("b", String="a")]),
+                          "40,000 replacements of up to 2 characters; at most 200"),
+    "a long step": (normalizer(replacing(10**6 * "b", String=10**6 * "a")), "1 replacements of up to 2,000,000"),
     "what is neither file nor folder": (waiting, "README.md: neither"),
     **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), reason) for count, reason in {
         0: "the number of layers in config.json leaves out 16 weights (encoder.layer.0.",

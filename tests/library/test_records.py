@@ -565,11 +565,12 @@ def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_
 
     assert messages("environment", str) == []
     assert messages("environment", state(earlier)) == [
-        f"1 records are of runs that the configuration did not name at their commit, {earlier[:8]}"]
-    assert messages("environment", state(newer)) == [f"1 records ended before their commit, {newer[:8]}, was made"]
+        f"1 of 1 records are of runs that the configuration did not name at their commit, {earlier[:8]}"]
+    assert messages("environment", state(newer)) == [f"1 of 1 records ended before their commit, {newer[:8]}, was made"]
     assert messages("environment", state("b" * 40)) == [
-        "1 records name the commit bbbbbbbb, which is not in this history"]
-    assert messages("environment", state(newer, True)) == ["1 records were made with changes that stand in no commit"]
+        "1 of 1 records name the commit bbbbbbbb, which is not in this history"]
+    assert messages("environment", state(newer, True)) == [
+        "1 of 1 records were made with changes that stand in no commit"]
     assert "ended before their commit" in messages("started", lambda old: old.replace("202", "201"))[0]
     for column, value in [("started", "yesterday"), ("started", None), ("started", "2026-01-01"), ("id", None),
                           ("environment", None), ("environment", "{"), ("environment", "[]"), ("environment", "{}"),

@@ -367,6 +367,12 @@ REGULARIZERS = [
 ]
 
 
+@pytest.mark.parametrize("regularizer", [*REGULARIZERS, L2SP(.1)])
+def test_a_base_is_kept_where_a_regularizer_reads_it_alone(bert, regularizer):
+    loss = Regularized(bert, mnrl(bert), [regularizer])
+    assert (loss.base is not None) == isinstance(regularizer, ITVReg | OutReg | L2SP)
+
+
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_an_evaluation_has_no_influence(encoders, name, tmp_path):
     """Without dropout of the loss itself.

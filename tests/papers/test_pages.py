@@ -3,6 +3,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import explorer
 import pandas as pd
@@ -13,6 +14,7 @@ from cells import a_run
 from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import Interval, paired
 from debias_nb.papers.pages.answers import answer, answer_word, distance_from, place_of, select, summarize
+from debias_nb.papers.pages.cases import printed_lists
 from debias_nb.papers.pages.cells import Cell, Setting, status_of, table_cells, with_value
 from debias_nb.papers.notebooks import template_path, templates
 from debias_nb.papers.pages.execution import check_parameters
@@ -271,3 +273,10 @@ def test_losses_are_named_once_in_their_order():
     first, second, third = [*LOSS_TITLES][:3]
     rows = pd.DataFrame({"losses": [{second}, {first, second}]})
     assert losses_in(rows) == f"{LOSS_TITLES[first]}, {LOSS_TITLES[second]}" and third not in losses_in(rows)
+
+
+@pytest.mark.parametrize("about, first", [("lamp", "✓ A red Lamp"), ("", "A red Lamp"), (None, "A red Lamp")])
+def test_printed_titles_are_marked_that_say_what_they_are_about(about, first):
+    rows = {"Base": ["A red Lamp", "a chair"], "OutReg": ["a rug", "a hat"]}
+    table = printed_lists(SimpleNamespace(about=about, rows=rows))
+    assert table.Base.tolist() == [first, "a chair"] and table.OutReg.tolist() == ["a rug", "a hat"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...checks import check_known, counted, quoted, visible
+from ...checks import check_known, closest, counted, quoted, visible
 from ...data.registry import DataError
 from ...data.tables import FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite
 from ...data.tables import first_cells
@@ -258,7 +258,7 @@ def _check_names(name: str, header: list[str], names: Iterable[str]) -> None:
             raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
         if header.count(column) != 1:
             raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among "
-                            f"{_first_names(header)}")
+                            f"{_first_names(header)}{closest(column, header)}")
 
 
 def check_header(path: str, options: Options) -> None:
@@ -336,8 +336,8 @@ def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None)
 def _example(
     frame: Mapping[str, Sequence], # a data frame, or the first cells of each column
     options: Options,
-) -> str:
-    "Name columns of this file, as an option has them: two of texts and, except of a pool, one of labels or texts."
+) -> list[str]:
+    "Name columns of this file: two of texts and, except of a pool, one of labels or texts."
     columns = [column for column in frame if column != options.group and [*frame].count(column) == 1
                and not _numbers_rows(column, frame[column])]
     texts = [column for column in columns if _holds_texts(frame[column]) and not _has_few_values(frame[column])]
@@ -348,10 +348,16 @@ def _example(
     label_columns = sorted((column for column, count in values.items()
                             if 1 < count <= max(FEW, len(frame[column]) // 2)), key=values.get)
     if len(texts) < 2:
-        return ""
+        return []
     if options.form == "retrieval":
-        return ",".join(texts[:2])
-    return ",".join(texts[:3] if len(texts) > 2 else texts[:2] + label_columns[:1])
+        return texts[:2]
+    of_two_values = [column for column in label_columns if values[column] == 2] # beside which words are no third text
+    return texts[:2] + (of_two_values or texts[2:] or label_columns)[:1]
+
+
+def _as_option(names: Sequence[str]) -> str:
+    "Return names of columns as a shell takes them."
+    return shlex.quote(visible(",".join(names)))
 
 
 def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Columns:
@@ -361,15 +367,15 @@ def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Col
         return ways[0]
     if ways:
         readings = f"as {ways[0].description}, or as {ways[1].description}"
-        first = ",".join(ways[0].names)
+        first = _as_option(ways[0].names)
         raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. "
                         f"--columns {first}")
     example = _example(frame, options)
     advice = TWO_TEXTS
     if example:
-        may_match = example.count(",") == 1 and options.form is None
+        may_match = len(example) == 2 and options.form is None
         lead = "if all pairs match," if may_match else "name the columns, e.g."
-        advice = f"{lead} --columns {shlex.quote(example)}"
+        advice = f"{lead} --columns {_as_option(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
     raise DataError(f"{name}: {problem} among the columns {_first_names(frame)}; a file needs a header; {advice}")
 
@@ -395,9 +401,10 @@ def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: 
     for cells in _unused_columns(frame, columns, options):
         values = {str(cell).strip().casefold() for cell in cells.explode().dropna()} - {""}
         if values and all(value in ("true", "false") or number_of(value) is not None for value in values):
-            names = ",".join([*columns.left, *columns.right])
-            labels = f"if {visible(cells.name)!r} holds their labels, say --columns {names},{visible(cells.name)}"
-            raise DataError(f"{name}: it looks like {columns.description}; {labels}, else --columns {names}")
+            names = [*columns.left, *columns.right]
+            labels = f"if {visible(cells.name)!r} holds their labels, say --columns {_as_option([*names, cells.name])}"
+            raise DataError(f"{name}: it looks like {columns.description}; {labels}, else --columns "
+                            f"{_as_option(names)}")
 
 
 def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> str:
@@ -415,7 +422,7 @@ def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
         if len(extra_columns) > 1:
             listing = " and ".join(map(repr, extra_columns))
             raise DataError(f"{name}: the columns {listing} may hold labels; name one of them, --columns "
-                            f"{left},{right},{extra_columns[0]}")
+                            f"{_as_option([left, right, extra_columns[0]])}")
     if not extra_columns:
         return Columns("retrieval", (left,), (right,))
     third = frame[extra_columns[0]]

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
+from ...checks import counted
 from ...commands.terminal import MAINTENANCE, ProfileOption, echo, project_here
 
 app = typer.Typer()
@@ -30,7 +31,7 @@ def publish(
         echo(NO_HISTORY, err=True)
     for name in select_notebooks(tables, configured(f"*/*.{profile}.yaml", root)):
         new, present = published(name, profile, root, replace)
-        echo(f"{name}: {len(new)} records added, {len(present)} were there")
+        echo(f"{name}: {counted(len(new), 'records added')}, {counted(len(present), 'records there already')}")
     store = committed_store(root)
     left_out = []
     for place in store.unpublished():
@@ -38,7 +39,7 @@ def publish(
         # None: runs are kept whole
         resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None
         rows, odd = store.publish(place, resamples)
-        echo(f"{os.path.relpath(store.folder / place)}.parquet: {rows} records")
+        echo(f"{os.path.relpath(store.folder / place)}.parquet: {counted(rows, 'records')}")
         left_out += odd
     for line in left_out:
         echo(line, err=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import ConfigError, RunnerError, check_known, check_seeds, quoted
+from ...checks import ConfigError, RunnerError, check_known, check_seeds, counted, quoted
 from ...commands.terminal import REPRODUCTION, Full, ProfileOption, Workers, echo, end, interruptible, project_here
 
 app = typer.Typer()
@@ -106,9 +106,9 @@ def _intended(experiment, profile: str, fresh: bool) -> str: # experiment: of `r
     others = [run for run in experiment.runs if run.id not in records]
     lacking = [run for run in others if absent(run)]
     failed = sum(record["status"] == "failed" for record in records.values())
-    parts = [f"{len(records) - failed} runs are loaded", f"{len(others) - len(lacking)} are made"]
-    parts += [f"{failed} failed before and are not repeated without --fresh"] * bool(failed)
-    parts += [f"{len(lacking)} lack data or encoders (debias-nb data)"] * bool(lacking)
+    parts = [f"{counted(len(records) - failed, 'runs to load')}", f"{len(others) - len(lacking)} to make"]
+    parts += [f"{failed} that failed before, to repeat with --fresh alone"] * bool(failed)
+    parts += [f"{len(lacking)} without their data or encoders (debias-nb data)"] * bool(lacking)
     return f"{experiment.asked.name} at {profile}: {', '.join(parts)}"
 
 

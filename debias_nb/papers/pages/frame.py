@@ -11,7 +11,7 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import UserError, check_known, stoppable
+from ...checks import UserError, check_known, counted, stoppable
 from ...files import project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
@@ -161,8 +161,8 @@ def page(experiment, outcome) -> Study: # an `Experiment`, and the `Outcome` of 
     study.own = True
     study.changes = experiment.changes
     missing = outcome.missing.values()
-    summary = (f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(missing)} runs lack "
-               "something.")
+    summary = (f"{counted(len(outcome.records), 'records')}, {len(outcome.trained)} of them run now; "
+               f"{counted(len(missing), 'runs without what they need')}.")
     if missing and not outcome.records:
         summary += ' Synthetic data need nothing: set `profile = "planted"` and `own = True`.'
     study.summary = "\n".join([summary, *(f"- {why}" for why in dict.fromkeys(missing))])
