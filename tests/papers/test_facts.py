@@ -71,7 +71,7 @@ TURNED = {"low": 3., "high": 9., "better": 7, "worse": 0} # losses that are gain
 
 
 @pytest.mark.parametrize("number, phrase, turned, changes", [
-    (1, "got worse on the other site", "Fine-tuning helped on other product offers and titles", {"tuned_sites": TURNED}),
+    (1, "got worse on the other site", "helped on other product offers and titles", {"tuned_sites": TURNED}),
     (1, "helped on other product offers", "got worse on the other site.", {"tuned_items": dict(better=0, worse=13)}),
     (2, "losses and gains alike", "gives up part of the gain", {"averaged_sites": dict(better=0, worse=7)}),
     (2, "losses and gains alike", "repairs part", {"averaged_offers": dict(better=4, worse=0)}),
