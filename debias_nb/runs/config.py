@@ -322,8 +322,9 @@ def load_experiment(
     folder = Path(root or project_root()) / "experiments"
     name_and_profile = f"{name}.{profile}"
     path = folder / f"{name_and_profile}.yaml"
-    names = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.*.yaml"))]
-    check_known("configuration", name_and_profile, names, ConfigError)
+    if not path.is_file():
+        names = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.*.yaml"))]
+        check_known("configuration", name_and_profile, names, ConfigError)
     source = f"experiments/{name_and_profile}.yaml"
     config = _load_experiment_once(path, ExperimentConfig, source)
     if (config.name, config.profile) != (name, profile):

@@ -183,7 +183,7 @@ def test_a_setting_is_listed_where_it_differs_and_matters(copy):
 
 
 def test_the_article_names_what_differs_on_public_data(paper):
-    sentence = in_short(paper)
+    sentence = in_short(setting_comparisons(paper))
     printed = [entry for entry in setting_comparisons(paper) if entry.is_printed]
     at_small = [entry for entry in printed if "small" in entry.differing]
     important = {entry.setting.name for entry in printed if "paper" in entry.differing or entry in at_small

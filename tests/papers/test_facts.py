@@ -71,11 +71,11 @@ TURNED = {"low": 3., "high": 9., "better": 7, "worse": 0} # losses that are gain
 
 
 @pytest.mark.parametrize("number, phrase, turned, changes", [
-    (1, "fine-tuning hurt on the other", "Fine-tuning helped on other product offers", {"tuned_sites": TURNED}),
-    (1, "It helped on product offers", "hurt on the other question site.", {"tuned_items": dict(better=0, worse=13)}),
+    (1, "got worse on the other site", "helped on other product offers and titles", {"tuned_sites": TURNED}),
+    (1, "helped on other product offers", "got worse on the other site.", {"tuned_items": dict(better=0, worse=13)}),
     (2, "losses and gains alike", "gives up part of the gain", {"averaged_sites": dict(better=0, worse=7)}),
     (2, "losses and gains alike", "repairs part", {"averaged_offers": dict(better=4, worse=0)}),
-    (3, "registered rule failed in", "at most half as much", {"rule_failed": dict(value=0)}),
+    (3, "registered rule was met in", "at most half as much", {"rule_failed": dict(value=0)}),
     (3, "changed less on new", "depends on the encoder", {"general_width": dict(high=1.2)}),
     (4, "changes almost nothing", "depends on the data", {"itvreg_offers": dict(low=-1.2)}),
     (4, "for better and for worse", "changes almost nothing.", {"outreg": dict(worse=0)}),
@@ -95,7 +95,7 @@ def test_a_headline_follows_from_its_numbers(number, phrase, turned, changes):
     ("findings/objections2", "cost at most a point", "cost something", {"averaged_disjoint_like": dict(worse=1)}),
     ("findings/objections6", "is lower than with averaged", "is higher than with averaged",
      {"sums_planted_averaged": dict(value=2., low=1., high=3.)}),
-    ("report/generalizes", "they do, so it is refuted", "they do on neither site",
+    ("report/generalizes", "so the statement is refuted", "On neither site do",
      {"outreg_refuted_on": dict(value=None)}),
 ])
 def test_a_sentence_follows_from_its_numbers(cell, phrase, turned, changes):

@@ -10,7 +10,7 @@ from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.as_printed import printed_parts, title_of
 from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, blank_reasons, run_table
 from debias_nb.papers.pages.form import show_cells, side_by_side, words_seen
-from debias_nb.papers.pages.frame import Results, only
+from debias_nb.papers.pages.frame import Results, all_experiments, only
 from debias_nb.papers.pages.report import arrange, page_of
 from debias_nb.papers.pages.tables import main, means, with_std
 
@@ -38,7 +38,7 @@ def test_words_are_those_that_a_reader_sees(text, count):
 
 def parts_of(page): # `paper/name`
     paper = page.partition("/")[0]
-    parts = {*printed_parts(paper, lambda experiment: page_of(experiment) == page)}
+    parts = {*printed_parts(one for one in all_experiments(paper) if page_of(one) == page)}
     lists = load_expected(paper).lists.keys()
     return parts | lists if parts & lists else parts
 

@@ -17,7 +17,7 @@ from ...checks import ConfigError, check_known
 from ...files import Names, Settings, load_config, once_per_state, project_root
 from ...runs.config import BlockConfig, ExperimentConfig, Profile, RunConfig, load_experiment
 from ...runs.parquet import published_columns
-from ...runs.records import committed_store
+from ...runs.records import Store, committed_store
 from ..settings.answers import first_stage
 from .frame import PROFILES, all_experiments, profiles_of
 from .places import address_of, page_of
@@ -157,8 +157,8 @@ def _is_meant(setting: PrintedSetting, run: RunConfig) -> bool:
 _ids = once_per_state(lambda path: frozenset(published_columns(path, ["id"])["id"]))
 
 
-def _is_recorded(run: RunConfig) -> bool:
-    path = committed_store().folder / f"{run.place}.parquet"
+def _is_recorded(run: RunConfig, store: Store) -> bool:
+    path = store.folder / f"{run.place}.parquet"
     return path.is_file() and run.id in _ids(path)
 
 
@@ -173,8 +173,9 @@ def read_values(
     for block in experiment.blocks:
         first_seed = block.model_copy(update={"seeds": block.seeds[:1], "worlds": 0})
         runs += [(block, run) for run in experiment.block_runs(first_seed) if _is_meant(setting, run)]
+    store = committed_store()
     runs_by_value = {}
-    for block, run in [pair for pair in runs if _is_recorded(pair[1])] or runs:
+    for block, run in [pair for pair in runs if _is_recorded(pair[1], store)] or runs:
         if setting.read.startswith("debias_nb."):
             value = constant(setting.read)
         elif setting.read in READERS:
@@ -298,6 +299,14 @@ def compare_setting(
     return SettingComparison(setting, experiments[0].experiment, texts, tuple(differing))
 
 
+def profiles_by_name(paper: str) -> dict[str, list[ExperimentConfig]]: # name of an experiment -> its configurations
+    "Load the experiments of a paper."
+    experiments = {}
+    for experiment in all_experiments(paper):
+        experiments.setdefault(experiment.experiment, []).append(experiment)
+    return experiments
+
+
 def setting_comparisons(
     paper: str,
     names: Iterable[str] | None = None, # of experiments in experiments/<paper>/; None: all
@@ -306,9 +315,7 @@ def setting_comparisons(
     """Compare the settings that a paper prints with those of its experiments.
 
     Raises `ConfigError` for a setting that names an experiment which is not there, or says nothing of any."""
-    experiments = {}
-    for experiment in all_experiments(paper):
-        experiments.setdefault(experiment.experiment, []).append(experiment)
+    experiments = profiles_by_name(paper)
     comparisons = []
     for setting in printed_settings(paper):
         if notebook and notebook not in setting.notebooks:
@@ -358,13 +365,10 @@ def title_of(part: str) -> str: # part: `table3`
     return re.sub(r"(\d+)", r" \1", part).capitalize()
 
 
-def printed_parts(
-    paper: str,
-    belongs: Callable[[ExperimentConfig], bool],
-) -> list[str]: # e.g. `table3`, `figure2`
-    "List the printed tables and figures that some experiments of a paper make: their tables, or what their name says."
+def printed_parts(experiments: Iterable[ExperimentConfig]) -> list[str]: # e.g. `table3`, `figure2`
+    "List the printed tables and figures that experiments of a paper make: their tables, or what their name says."
     parts = []
-    for experiment in filter(belongs, all_experiments(paper)):
+    for experiment in experiments:
         tables = [table.id for table in experiment.tables if PRINTED_TABLE.fullmatch(table.id)]
         parts += tables or [re.sub(r"0+(?=\d)", "", experiment.experiment)]
     return unique(filter(PRINTED_TABLE.fullmatch, parts))
@@ -387,11 +391,12 @@ def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # M
     for comparison in comparisons:
         key = id(comparison.setting), *comparison.here.items()
         alike.setdefault(key, []).append(comparison)
+    experiments = profiles_by_name(paper)
     rows = []
     for first, *others in alike.values():
         links = []
         for item in (first, *others):
-            parts = printed_parts(paper, lambda experiment, name=item.experiment: experiment.experiment == name)
+            parts = printed_parts(experiments[item.experiment])
             links.append(f"[{', '.join(map(title_of, parts))}]({page_in(paper, item.experiment)})")
         cells = {profile: first.here.get(profile, "—") for profile in PROFILES}
         cells |= {profile: f"**{cells[profile]}**" for profile in first.differing}
@@ -415,7 +420,7 @@ def ledger(paper: str) -> str: # Markdown
     "Answer which settings of a paper our runs have, and tabulate all: first those that differ, the others folded."
     comparisons = setting_comparisons(paper)
     word = "It depends on the profile" if any(item.differing for item in comparisons) else "Yes"
-    parts = [f"**Answer.** {word}: at `small` {in_short(paper)}"]
+    parts = [f"**Answer.** {word}: at `small` {in_short(comparisons)}"]
     for title, belongs in SECTIONS.items():
         rows = [item for item in comparisons if belongs(item)]
         comparisons = [item for item in comparisons if not belongs(item)]
@@ -469,11 +474,11 @@ def key_deviations(
     return "\n\n".join(filter(None, [f"{counts} ([all](./as_printed.ipynb)){ending}", table]))
 
 
-def in_short(paper: str) -> str: # a sentence or two
+def in_short(comparisons: list[SettingComparison]) -> str: # a sentence or two; comparisons: all of a paper
     """Count the settings and equations in which runs on public data differ from print.
 
     Those that may change an answer are named, and those that differ in profile `paper`."""
-    comparisons = [item for item in setting_comparisons(paper) if item.is_printed]
+    comparisons = [item for item in comparisons if item.is_printed]
 
     def names(profile="", kind=("setting", "equation"), matters=(False, True)):
         return unique(item.setting.name for item in comparisons if item.setting.kind in kind
