@@ -115,8 +115,8 @@ class Comparison:
     Parameters
     ----------
     results : DataFrame
-        One row per method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values on
-        resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what is
+        One row per method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values
+        on resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what is
         disjoint from training. Fractions.
     methods : list of Method
         The methods, in the order of the page.

@@ -207,7 +207,8 @@ class Diagnosis:
     slices : DataFrame
         Where the change sits.
     shortcuts : DataFrame
-        One row per test and what the words go with in training: what becomes of the test without words that mislead there.
+        One row per test and what the words go with in training: what becomes of the test without words that mislead
+        there.
     flaws : DataFrame
         What is wrong with the data.
     flips : dict

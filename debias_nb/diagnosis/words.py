@@ -196,7 +196,7 @@ def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPai
 def label_ties(
     pairs: WordPairs,
     words: list[str],
-) -> pd.DataFrame: # one row per word: pairs that have it on `both` sides or `one`, and the fraction of matches among these
+) -> pd.DataFrame: # one row per word: pairs that have it on `both` sides or `one`, and the fraction of matches
     "Count how words go with the label; the fraction is nan where there is no such pair."
     shared = pairs.left.multiply(pairs.right).tocsr()
     singles = pairs.left + pairs.right - 2 * shared
