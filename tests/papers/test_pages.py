@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from cells import a_run
 from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import Interval, paired
-from debias_nb.papers.pages.answers import answer, answer_word, distance_from, place_of, select, summarize
+from debias_nb.papers.pages.answers import _detectable_text, answer, answer_word, distance_from, place_of, select
+from debias_nb.papers.pages.answers import summarize
 from debias_nb.papers.pages.cases import printed_lists
 from debias_nb.papers.pages.cells import Cell, Setting, status_of, table_cells, with_value
 from debias_nb.papers.notebooks import template_path, templates
@@ -298,3 +299,17 @@ def test_printed_titles_are_marked_that_say_what_they_are_about(about, first):
     rows = {"Base": ["A red Lamp", "a chair"], "OutReg": ["a rug", "a hat"]}
     table = printed_lists(SimpleNamespace(about=about, rows=rows))
     assert table.Base.tolist() == [first, "a chair"] and table.OutReg.tolist() == ["a rug", "a hat"]
+
+
+@pytest.mark.parametrize("relation, by, words", [
+    ("!=", .1, "not within ±0.1"), ("!=", 0., "not equal"), ("~", .1, "within ±0.1"), ("~", 0., "equal"),
+    (">", -1., "> −1")])
+def test_what_is_asked_of_a_printed_number_is_said(relation, by, words):
+    [check] = fact("x", .5, relation, by)
+    assert check.asked == words and check.holds == RELATIONS[relation](.5, by)
+
+
+def test_what_so_few_seeds_detect_is_no_size():
+    few, many = (SimpleNamespace(freedom=freedom, error=9.) for freedom in (1, 1000))
+    assert _detectable_text(None) == _detectable_text(few) == "; so few seeds cannot tell"
+    assert _detectable_text(many) == "; the detectable difference (80% power) is 25.2 points"
