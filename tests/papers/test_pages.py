@@ -83,8 +83,8 @@ def test_rows_of_one_method_stand_from_weak_to_strong():
     table = next(table for table in experiment.tables if table.id == "texts_quora")
     methods = tuple(method.model_copy(update={"interpolate": method.mixing_weights[::-1]})
                     for method in experiment.methods)
-    orders = [[cell.method for cell in table_cells(one, table, {})]
-              for one in (experiment, experiment.model_copy(update={"methods": methods}))]
+    orders = [[cell.method for cell in table_cells(experiment.model_copy(update=update), table, {})]
+              for update in ({}, {"methods": methods})]
     assert orders[0] == orders[1] and any(method.mixing_weights[:1] == (.9,) for method in methods)
 
 
@@ -119,9 +119,9 @@ def test_tables_and_sentences_of_records(study):
 
 def test_metrics_that_do_not_decide_have_tables_where_that_is_asked():
     study = Results().load("itvreg/table02", "planted")
-    with_further, without = ([ending for ending, _ in _tables_of(study, Results(), further)].count(".differences")
-                             for further in (True, False))
-    assert with_further > without == study.runs.table.nunique()
+    counts = [[ending for ending, _ in _tables_of(study, Results(), has_further)].count(".differences")
+              for has_further in (True, False)]
+    assert counts[0] > counts[1] == study.runs.table.nunique()
 
 
 def of_size(*differences, spread=.1, unit="percent"):
@@ -310,6 +310,6 @@ def test_what_is_asked_of_a_printed_number_is_said(relation, by, words):
 
 
 def test_what_so_few_seeds_detect_is_no_size():
-    few, many = (SimpleNamespace(freedom=freedom, error=9.) for freedom in (1, 1000))
-    assert _detectable_text(None) == _detectable_text(few) == "; so few seeds cannot tell"
-    assert _detectable_text(many) == "; the detectable difference (80% power) is 25.2 points"
+    two_seeds, thousand = (SimpleNamespace(freedom=freedom, error=9.) for freedom in (1, 1000))
+    assert _detectable_text(None) == _detectable_text(two_seeds) == "; so few seeds cannot tell"
+    assert _detectable_text(thousand) == "; the detectable difference (80% power) is 25.2 points"

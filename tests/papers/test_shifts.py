@@ -72,6 +72,8 @@ def test_what_scatters_less_is_predicted_in_a_shorter_range(shifts_found):
                      scale=3 / 25)["sentences"]
     row = new.loc["offers", "Held"]
     assert (row.low, row.high) == single.interval() and row["mean"] == single.mean
+    single = predict(changes.difference[:7], covariance[:7, :7], changes.corpus[:7], changes.evaluate[:7],
+                     changes.trained_on[:7], scale=3 / 25)["sentences"]
     squares = _nodes(NODES, 3 / 25)[0]**2
     spread = single.variances - (squares[:, None, None] + squares[:, None] + squares).ravel()
     of_mean = single.weights @ (spread + (single.means - single.mean)**2)
