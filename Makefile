@@ -47,7 +47,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports some-reports test test-slow test-release test-faults mutants test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
+.PHONY: help venv reports some-reports test test-slow test-nightly test-faults mutants test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -109,10 +109,10 @@ test-python: $(VENV)/.stamp | .cache
 	$(PYTEST) -m "$(SELECTED)"
 
 test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, wheels, committed runs made again, several processes, recipes, benches
-	$(PYTEST) -m "slow and not release"
+	$(PYTEST) -m "slow and not nightly"
 
-test-release: $(VENV)/.stamp | .cache ## take three steps of every configuration at the paper's width: about an hour of two cores
-	$(PYTEST) -m release
+test-nightly: $(VENV)/.stamp | .cache ## take three steps of every configuration at the paper's width, and make pages and data again that rarely change: an hour
+	$(PYTEST) -m nightly
 
 # Trials of different lengths: whoever is done takes what is left.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads

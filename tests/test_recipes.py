@@ -355,6 +355,7 @@ def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(recipes_copy,
     tool("python", "-c", READ_PAIRS, cwd=tmp_path)
 
 
+@pytest.mark.nightly
 def test_the_tests_of_the_project_pass_after_all_recipes(recipes_copy):
     """The quick ones; its table's runs are published by then, and the method's are not, as in a pull request.
     What a process loads that imports a module follows from who imports whom, which is asked too."""

@@ -15,7 +15,8 @@ from tokenizers import Tokenizer
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.diagnosis.comparison import Comparison
-from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
+from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named
+from debias_nb.diagnosis.decision import passing_moved, results_of
 from debias_nb.diagnosis.diagnose import _unusable, diagnose
 from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.evidence import flat_scores
@@ -566,3 +567,12 @@ def test_what_makes_a_test_void_comes_first(tmp_path):
                     r"vocabulary", decision.heading)
     pairs.loc[:79, ["left", "right"]] = made.some_pairs(80, seed=4)[["left", "right"]].to_numpy()
     assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}).decision.heading, "a third of them"
+
+
+@pytest.mark.parametrize("recall, passing, sentence", [
+    ((.8, .6), (.01, .05), "matches fell from 80% to 60%, non-matches rose from 1.0% to 5.0%"),
+    ((.6, .8), (.01, .05), "matches rose from 60% to 80%, non-matches from 1.0% to 5.0%"),
+    ((.6, .6), (.05, .01), "matches stayed at 60%, non-matches fell from 5.0% to 1.0%")])
+def test_which_way_passing_moved(recall, passing, sentence):
+    base, tuned = ({"recall": found, "false positives": wrong} for found, wrong in zip(recall, passing))
+    assert passing_moved(base, tuned) == f"passing {sentence}"

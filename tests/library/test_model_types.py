@@ -1,6 +1,7 @@
 "Regularizers on what each type of model computes, with prompts, tasks and adapters."
 import copy
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ import made
 import trainings
 from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
 from debias_nb.encoders.kinds import outputs_of
+from debias_nb.losses.batches import Scores
+from debias_nb.losses.steps import Draws
 from test_regularized import OTHER_TEXTS, furthest, mnrl, move, without_dropout
 
 TEXTS = [["red kettle", "old lamp for a table"], ["blue chair", "how large"]]
@@ -265,3 +268,10 @@ def test_a_loss_with_a_term_of_the_same_name_is_refused(folder):
     inner.forward = lambda features, labels=None: {"outreg": forward(features, labels)}
     with pytest.raises(ValueError, match="MultipleNegativesRankingLoss returns a term 'outreg' of its own"):
         Regularized(model, inner, [OutReg(1.)])(batch_of(model)[0])
+
+
+def test_a_share_of_the_scored_pairs_is_sampled():
+    batch = SimpleNamespace(calls=[(None, torch.zeros(6)), (None, torch.zeros(4))], draws=Draws())
+    assert Scores(batch).sample(1.).rows == slice(None)
+    rows = Scores(batch).sample(.3).rows.tolist()
+    assert len({*rows}) == 3 and {*rows} <= {*range(10)}

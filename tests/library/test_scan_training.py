@@ -204,6 +204,8 @@ def test_each_of_two_losses_resumes_from_its_own_state(tmp_path):
         return [loss.state() for loss in losses.values()]
 
     saved = two_steps()
+    names = [path.name for path in sorted((tmp_path / "out/checkpoint-4").glob("scan_*"))]
+    assert names == ["scan_0_0.safetensors", "scan_1_0.safetensors"], "which later versions look for"
     resumed = two_steps(resume_from_checkpoint=True)
     assert not saved[0]["memory.features"].equal(saved[1]["memory.features"])
     for before, after in zip(saved, resumed):

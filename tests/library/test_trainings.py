@@ -3,7 +3,7 @@ import pytest
 
 import trainings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 def test_the_page_says_what_trains():

@@ -14,7 +14,7 @@ from debias_nb.papers.reproduce import agreement, metric_deviations, why_not_com
 from made import experiment
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 # A run of each task, and of the small transformer: experiment, encoder, method.
 RUNS = {
     "pairs": ("itvreg/table14", "tiny-static", "ITVReg"),

@@ -92,7 +92,7 @@ def once(places):
 @pytest.mark.parametrize("places", [
     [place for place in PLACES if place.endswith(".planted") or place in QUICK],
     pytest.param([place for place in PLACES if not place.endswith(".planted") and place not in QUICK],
-                 marks=pytest.mark.slow),
+                 marks=[pytest.mark.slow, pytest.mark.nightly]),
 ], ids=["quick", "further"])
 def test_the_data_of_committed_records_are_made_again(places, read_once):
     count = 0

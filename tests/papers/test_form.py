@@ -8,7 +8,8 @@ import pytest
 from debias_nb.papers.pages.details import SCAN_ROWS
 from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.as_printed import printed_parts, title_of
-from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, blank_reasons, run_table, side_by_side, words_seen
+from debias_nb.papers.pages.form import MOST_WORDS, UNEXPLAINED, blank_reasons, run_table
+from debias_nb.papers.pages.form import show_cells, side_by_side, words_seen
 from debias_nb.papers.pages.frame import Results, all_experiments, only
 from debias_nb.papers.pages.report import arrange, page_of
 from debias_nb.papers.pages.tables import main, means, with_std
@@ -143,3 +144,12 @@ def test_a_notebook_of_a_table_runs_and_renders(name):
     assert not [source for source in code
                 if re.search(r"(?m)^\s*(def|class) ", source)], "what is shared is the library's"
     assert re.match(r"if further\b", code[-1])
+
+
+@pytest.mark.parametrize("name, table, like", [("arr/table01", "table1", None), ("scan/table02", "table2", SCAN_ROWS)])
+def test_cells_are_shown_as_they_stand_on_the_page(results, monkeypatch, name, table, like):
+    parts = []
+    monkeypatch.setattr("debias_nb.papers.pages.form.show", lambda *shown: parts.extend(shown))
+    show_cells(results.load(name, "small"), table, like)
+    page = (ROOT / f"reports/{name}.md").read_text("utf-8")
+    assert len(parts) == 3 and all(part in page for part in parts)

@@ -51,7 +51,7 @@ def expected_terms(run):
 
 
 @pytest.mark.slow
-@pytest.mark.release
+@pytest.mark.nightly
 @pytest.mark.parametrize("name",
                          [name for name, config in EXPERIMENTS.items()
                           if any(method.trained for method in config.methods)])

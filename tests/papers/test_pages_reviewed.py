@@ -19,7 +19,7 @@ from debias_nb.papers.pages.tables import APART, differences, known_shares, rest
 
 from cells import a_run, defined_in
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2)
 
 
