@@ -39,8 +39,9 @@ def listed_rows() -> pd.DataFrame: # `WEIGHT_COLUMNS`, one row per run
         raise RunnerError(str(e)) from None
     if [*rows] != WEIGHT_COLUMNS:
         raise RunnerError(f"{path}: the columns {', '.join(WEIGHT_COLUMNS)} are expected")
-    for line in rows.index[~rows.sha256.str.fullmatch("[0-9a-f]{64}") | (rows == "").any(axis=1)]:
-        raise RunnerError(f"{path}:{line}: a sha256 and seven cells are expected, none of them empty")
+    is_whole = rows.sha256.str.fullmatch("[0-9a-f]{64}") & rows.commit.str.fullmatch("[0-9a-f]{40}")
+    for line in rows.index[~is_whole | (rows == "").any(axis=1)]:
+        raise RunnerError(f"{path}:{line}: seven cells are expected, none empty, among them a sha256 and a commit")
     return rows.reset_index(drop=True)
 
 

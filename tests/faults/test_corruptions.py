@@ -111,8 +111,8 @@ def test_parameters_that_a_run_would_refuse_are_refused_by_its_dry_run(tmp_path,
     ("", "the columns table, profile, run, sha256, cpu, torch, commit are expected"),
     ("\0", "weights.csv"), ('table,profile\n"a,b\n', "weights.csv"),
     ("table,profile,run,sha256,cpu,torch,commit\na,b,c\n", "weights.csv"),
-    ("table,profile,run,sha256,cpu,torch,commit\na,b,c,d,e,f,g\n", "weights.csv:2: a sha256 and seven cells"),
-    (f"table,profile,run,sha256,cpu,torch,commit\na,b,,{64 * '0'},e,f,g\n", "weights.csv:2: a sha256 and seven cells"),
+    *((f"table,profile,run,sha256,cpu,torch,commit\n{line}\n", "weights.csv:2: seven cells are expected, none empty")
+      for line in (f"a,b,c,d,e,f,{40 * '0'}", f"a,b,,{64 * '0'},e,f,{40 * '0'}", f"a,b,c,{64 * '0'},e,f,{39 * '0'}")),
 ])
 def test_a_damaged_list_of_weights_is_named(tmp_path, monkeypatch, content, words):
     project = make_project(tmp_path)

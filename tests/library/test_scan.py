@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, PlainDecorrelation
-from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
+from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, PlainDecorrelation, decorrelation
+from debias_nb.losses.scan import FUNCTION_KINDS, LEARNERS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, joint_loss
 from debias_nb.losses.scan_weights import Weights, standardize
@@ -384,3 +384,17 @@ def test_the_slope_asks_nothing_of_the_weights_that_are_given():
     features = torch.randn(6, 2, 4, generator=torch.manual_seed(0))
     value, slope = PlainDecorrelation(features, "moment").with_slope(weights)
     assert not weights.requires_grad and weights.grad is None and not value.requires_grad and slope.shape == (6,)
+
+
+@pytest.mark.parametrize("form, rows, way", [
+    ("paper", 150, "Gram"), ("paper", 250, "Direct"), ("moment", 150, "Gram"), ("moment", 700, "Direct"),
+    ("matched", 40, "Gram"), ("matched", 150, "Direct"), ("paper", 2, "Gram")])
+def test_the_smaller_matrix_is_computed(form, rows, way):
+    u = torch.zeros(rows, 50, 4)
+    assert type(decorrelation(u, form)).__name__ == f"{way}Decorrelation"
+    assert type(decorrelation(u[:, :20], form)).__name__ == "PlainDecorrelation", "of few functions of a sample"
+
+
+def test_new_functions_in_each_step_are_learned_with_a_tenth_of_the_rate_from_the_middle_on():
+    rates = {learner.redraws: learner.rates(1., 4) for learner in LEARNERS.values()}
+    assert rates == {True: [1., 1., .1, .1], False: [1., 1., 1., 1.]}

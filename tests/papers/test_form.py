@@ -152,4 +152,4 @@ def test_cells_are_shown_as_they_stand_on_the_page(results, monkeypatch, name, t
     monkeypatch.setattr("debias_nb.papers.pages.form.show", lambda *shown: parts.extend(shown))
     show_cells(results.load(name, "small"), table, like)
     page = (ROOT / f"reports/{name}.md").read_text("utf-8")
-    assert len(parts) == 3 and all(part in page for part in parts)
+    assert len(parts) == 3 and all(f"{part}\n\n" in page for part in parts), "to their last line"

@@ -23,7 +23,8 @@ from debias_nb.papers.pages.frame import Results, all_experiments, best_settings
 from debias_nb.papers.pages.pictures import Picture, svg
 from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_checks, fact, printed_verdict
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
-from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
+from debias_nb.papers.pages.report import Output, _tables_of, has_notebook, page_files, seen_from_page
+from debias_nb.papers.pages.report import tables_beside
 from debias_nb.papers.pages.style import replace_names
 from debias_nb.papers.pages.tables import differences, gains_and_losses, intervals, means, missing, pairs
 from debias_nb.papers.pages.tables import provenance
@@ -76,6 +77,16 @@ def test_rows_say_rate_epochs_and_texts_by_themselves():
     assert rows["OutReg"].setting.texts == "" and rows["WiSE-FT 0.5"].family == "WiSE-FT"
 
 
+def test_rows_of_one_method_stand_from_weak_to_strong():
+    experiment = load_experiment("itvreg/other_texts", "small")
+    table = next(table for table in experiment.tables if table.id == "texts_quora")
+    methods = tuple(method.model_copy(update={"interpolate": method.mixing_weights[::-1]})
+                    for method in experiment.methods)
+    orders = [[cell.method for cell in table_cells(one, table, {})]
+              for one in (experiment, experiment.model_copy(update={"methods": methods}))]
+    assert orders[0] == orders[1] and any(method.mixing_weights[:1] == (.9,) for method in methods)
+
+
 def test_a_setting_that_lacks_a_run_is_not_chosen():
     names = ["SCAN (tau 1)", "SCAN (tau 0.3)", "SCAN, ours (tau 1)", "SCAN, ours (tau 0.3)"]
     families = ["SCAN", "SCAN", "SCAN, ours", "SCAN, ours"]
@@ -103,6 +114,13 @@ def test_tables_and_sentences_of_records(study):
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     assert missing(study, "table3") in missing(study) and not missing(study, "another table")
     assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [study], Results()).keys()
+
+
+def test_metrics_that_do_not_decide_have_tables_where_that_is_asked():
+    study = Results().load("itvreg/table02", "planted")
+    with_further, without = ([ending for ending, _ in _tables_of(study, Results(), further)].count(".differences")
+                             for further in (True, False))
+    assert with_further > without == study.runs.table.nunique()
 
 
 def of_size(*differences, spread=.1, unit="percent"):

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
-from debias_nb.papers.pages.cases import answer_counts, answer_rows, case_counts, marked_answer, right_alone
+from debias_nb.papers.pages.cases import answer_counts, answer_rows, case_counts, case_of, case_title, error_rows
+from debias_nb.papers.pages.cases import marked_answer, most_confused, picked_cases, right_alone
 from debias_nb.papers.pages.details import is_decent
 from debias_nb.papers.pages.places import STUDIES
 from debias_nb.papers.pages.report import OF_PAPER
@@ -233,6 +234,38 @@ def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():
     cases = {record["run"].method.name: record["extra"]["cases"]["ood"] for record in records}
     assert right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
     assert answer_rows(cases).SCAN[1].startswith("✗ long") and len(marked_answer("long " * 99, True)) < 260
+
+
+def test_wrong_answers_have_reasons():
+    question = "who made the red lamp"
+    chosen = [(False, "the red lamp", "a man of Oslo"), (False, "who made it", "who made it all"), (True, "he", "he")]
+    cases = [dict(question=question, right=right, answer=answer, relevant=relevant)
+             for right, answer, relevant in chosen]
+    right = [case | {"right": number == 1} for number, case in enumerate(cases)]
+    records = [record_of("SCAN", cases), record_of("Finetuned", right)]
+    rows = error_rows(records).set_index("method")
+    assert rows.loc["SCAN"].tolist()[2:] == [3, 2, 1, 1, 0, 1], "in other words, like a right one; one wrong by both"
+    assert rows.loc["Finetuned", "wrong"] == 2
+    [row] = most_confused(records, "SCAN").to_dict("records")
+    assert row["put first"] == "who made it" and row["words in common"] == "75%"
+
+
+@pytest.mark.parametrize("right, importance, way", [
+    ((1, 0, 1), (.1, .5, .2), "As the paper tells it"), ((1, 0, 0), (.1, .5, .2), "In part as the paper tells it"),
+    ((0, 1, 1), (.1, .5, .2), "In part as the paper tells it"), ((0, 1, 0), (.1, .5, .9), "Against the paper"),
+    ((1, 1, 1), (.1, .5, .5), "Against the paper")])
+def test_which_way_a_case_goes(right, importance, way):
+    methods = {name: dict(query="q", relevant=["x"], tokens=["rowe"], importance=[share], top=[("a", bool(first))])
+               for name, first, share in zip(("Base", "Finetuned", "ITVReg"), right, importance)}
+    assert case_title(case_of(methods) | {"place": ("static", "titles", "ood")}).startswith(f"**{way}.**")
+
+
+def test_picked_are_the_queries_whose_token_rose_most(queries):
+    cases = picked_cases([record | {"extra": {"cases": {"ood": [
+        case | {"query": f"query {number}", "relevant": ["iron"], "tokens": case["tokens"]}
+        for number, case in enumerate(record["extra"]["cases"]["ood"])]}}} for record in queries], count=1)
+    assert len(cases) == 1 and cases[0]["rise"] == pytest.approx(.4) and cases[0]["token"] == "rowe"
+    assert not picked_cases(queries[:1])
 
 
 class Counts:
