@@ -321,7 +321,7 @@ def contents(names: dict[str, str]) -> list:
         *(f"diagnosis/{name}" for name in ("check", "your_files", "recipes", "in_ci", "larger",
                                            "from_sentence_transformers", "own_pairs")),
         "losses/regularized")]
-    advice = ["reports/studies/strength.md", "reports/studies/decisions.md"]
+    advice = ["reports/studies/strength.md"]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]

@@ -8,7 +8,9 @@ import atexit
 import gc
 import logging
 import os
+import signal
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -85,6 +87,13 @@ def _kernel_manager():
         async def _async_interrupt_kernel(self):
             if not self.shutting_down:
                 await super()._async_interrupt_kernel()
+
+        async def _async_finish_shutdown(self, *args, **options):
+            group = getattr(self.provisioner, "pgid", None) # of the kernel and the workers that it has started
+            await super()._async_finish_shutdown(*args, **options)
+            if group and group != os.getpgrp():
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
 
     return ThisPython
 
