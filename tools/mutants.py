@@ -164,7 +164,7 @@ def first_failure(names: set[str], path: Path) -> str | None: # names: of a note
     process = FORK.Process(target=attempt, args=(names, path, sender))
     process.start()
     sender.close()
-    last = ""
+    last = min(names) # where none begins
     with suppress(EOFError):
         while True:
             last = receiver.recv()
