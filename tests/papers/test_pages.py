@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from cells import a_run
 from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import Interval, paired
-from debias_nb.papers.pages.answers import answer, answer_word, distance_from, place_of, select, summarize
+from debias_nb.papers.pages.answers import _detectable_text, answer, answer_word, distance_from, place_of, select
+from debias_nb.papers.pages.answers import summarize
 from debias_nb.papers.pages.cases import printed_lists
 from debias_nb.papers.pages.cells import Cell, Setting, status_of, table_cells, with_value
 from debias_nb.papers.notebooks import template_path, templates
@@ -82,8 +83,8 @@ def test_rows_of_one_method_stand_from_weak_to_strong():
     table = next(table for table in experiment.tables if table.id == "texts_quora")
     methods = tuple(method.model_copy(update={"interpolate": method.mixing_weights[::-1]})
                     for method in experiment.methods)
-    orders = [[cell.method for cell in table_cells(one, table, {})]
-              for one in (experiment, experiment.model_copy(update={"methods": methods}))]
+    orders = [[cell.method for cell in table_cells(experiment.model_copy(update=update), table, {})]
+              for update in ({}, {"methods": methods})]
     assert orders[0] == orders[1] and any(method.mixing_weights[:1] == (.9,) for method in methods)
 
 
@@ -118,9 +119,9 @@ def test_tables_and_sentences_of_records(study):
 
 def test_metrics_that_do_not_decide_have_tables_where_that_is_asked():
     study = Results().load("itvreg/table02", "planted")
-    with_further, without = ([ending for ending, _ in _tables_of(study, Results(), further)].count(".differences")
-                             for further in (True, False))
-    assert with_further > without == study.runs.table.nunique()
+    counts = [[ending for ending, _ in _tables_of(study, Results(), has_further)].count(".differences")
+              for has_further in (True, False)]
+    assert counts[0] > counts[1] == study.runs.table.nunique()
 
 
 def of_size(*differences, spread=.1, unit="percent"):
@@ -298,3 +299,17 @@ def test_printed_titles_are_marked_that_say_what_they_are_about(about, first):
     rows = {"Base": ["A red Lamp", "a chair"], "OutReg": ["a rug", "a hat"]}
     table = printed_lists(SimpleNamespace(about=about, rows=rows))
     assert table.Base.tolist() == [first, "a chair"] and table.OutReg.tolist() == ["a rug", "a hat"]
+
+
+@pytest.mark.parametrize("relation, by, words", [
+    ("!=", .1, "not within ±0.1"), ("!=", 0., "not equal"), ("~", .1, "within ±0.1"), ("~", 0., "equal"),
+    (">", -1., "> −1")])
+def test_what_is_asked_of_a_printed_number_is_said(relation, by, words):
+    [check] = fact("x", .5, relation, by)
+    assert check.asked == words and check.holds == RELATIONS[relation](.5, by)
+
+
+def test_what_so_few_seeds_detect_is_no_size():
+    two_seeds, thousand = (SimpleNamespace(freedom=freedom, error=9.) for freedom in (1, 1000))
+    assert _detectable_text(None) == _detectable_text(two_seeds) == "; so few seeds cannot tell"
+    assert _detectable_text(thousand) == "; the detectable difference (80% power) is 25.2 points"

@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from debias_nb.measures.prediction import covariance_of, log_odds, points_at, predict, range_at
+from debias_nb.measures.prediction import NODES, _nodes, covariance_of, log_odds, points_at, predict, range_at
 from debias_nb.papers.pages.frame import RUN_COLUMNS, Results, only
 from debias_nb.papers.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
 from debias_nb.runs.pairing import Made
@@ -72,6 +72,12 @@ def test_what_scatters_less_is_predicted_in_a_shorter_range(shifts_found):
                      scale=3 / 25)["sentences"]
     row = new.loc["offers", "Held"]
     assert (row.low, row.high) == single.interval() and row["mean"] == single.mean
+    single = predict(changes.difference[:7], covariance[:7, :7], changes.corpus[:7], changes.evaluate[:7],
+                     changes.trained_on[:7], scale=3 / 25)["sentences"]
+    squares = _nodes(NODES, 3 / 25)[0]**2
+    spread = single.variances - (squares[:, None, None] + squares[:, None] + squares).ravel()
+    of_mean = single.weights @ (spread + (single.means - single.mean)**2)
+    assert single.error**2 == pytest.approx(of_mean), "the mean of variances and the variance of means"
 
 
 def test_a_range_in_points_follows_from_the_file_next_to_the_page(shifts_found, tmp_path):
