@@ -72,6 +72,15 @@ def test_a_dry_run_asks_for_no_run_that_is_there(tmp_path, monkeypatch):
     assert runner.present_records(experiment).keys() == before | {run.id for run in further[:2]}
 
 
+def test_runs_that_wait_for_data_by_hand_are_left_out_and_counted(monkeypatch, tmp_path):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    told = CliRunner().invoke(app, ["run", "itvreg/table03", "--profile", "small", "--fresh", "--dry-run"]).stdout
+    runs = runner.load("itvreg/table03", "small", full=False).runs
+    of_superuser = sum(run.data is not None and run.data.name == "superuser" for run in runs)
+    assert of_superuser and f"left out: {of_superuser} runs on data that you download by hand" in told
+    assert f"| itvreg/table03 | {len(runs) - of_superuser} |" in told
+
+
 def test_what_nobody_counted_is_named_and_left_out():
     reckoning = Reckoning()
     experiment = load_experiment("arr/table02", "paper")

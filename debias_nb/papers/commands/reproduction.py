@@ -65,6 +65,15 @@ def _print_tables(study) -> None:
         echo(f"\n{gaps}")
 
 
+def _by_hand(run) -> bool:
+    "Whether a run waits for data that no command can download."
+    from ...data.registry import load_registry
+    from ...runs.runner import absent
+    dataset = load_registry().datasets.get(run.data.name) if run.data else None
+    has_address = dataset is None or any(file.url for file in dataset.files)
+    return not has_address and absent(run) is not None
+
+
 def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     """Print what the runs of some experiments take that have no record.
 
@@ -84,9 +93,13 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
         basis = "as the records of like runs took, step for step, one after the other"
     rows = []
     unknown = {}
+    lacking = 0
     for experiment in experiments:
         records = {} if fresh else present_records(experiment)
-        costs = forecast(experiment.asked, records, source)
+        is_here = profile != "paper" # which is planned here, and run where its data are
+        waiting = {run.id for run in experiment.runs if is_here and run.id not in records and _by_hand(run)}
+        lacking += len(waiting)
+        costs = forecast(experiment.asked, {*records, *waiting}, source)
         row = costs.row()
         for name in ("steps", "memory (GiB)", "hours"):
             row[name] = "?" if row["without"] == row["runs"] > 0 else two_digits(row[name])
@@ -95,6 +108,8 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"],
                     rows))
     echo(f"steps, memory and hours {basis}; runs that several experiments share are counted in each")
+    if lacking:
+        echo(f"left out: {counted(lacking, 'runs')} on data that you download by hand (debias-nb data)")
     if unknown:
         echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
 
