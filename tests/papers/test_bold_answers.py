@@ -12,32 +12,15 @@ from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, OF_CLAIMS
 from debias_nb.papers.pages.comparisons import combined_word
 from debias_nb.runs.config import load_experiment
 
-from test_links import texts
+from cells import NUMBER, ROW, is_effect, number, tables_of
 
 REPORTS = Path(__file__).parents[2] / "reports"
 COUNTS = list(COUNT_COLUMNS.values()) # better, worse, within a point, cannot tell
-NUMBER = r"[+−]?\d+\.\d"
 ESTIMATE = re.compile(rf"({NUMBER}) points (above|below)[^\[]*\[({NUMBER}), ({NUMBER})\]")
-ROW = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
 EFFECTS = { # -> the answer where yes is that something is better
     "helps": "Yes", "a gain below a point": "Yes", "costs": "No", "a loss below a point": "No", "within a point": "No",
     "open": "Cannot tell"}
 HARM = re.compile(r"\b(hurt|harm|lose|cost)\b") # in a question whose yes is that something is worse
-
-
-def rows_of(table: str) -> list[dict[str, str]]: # table: Markdown
-    "Read the rows of a table by the names of its columns."
-    header, _, *lines = [[cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split(" |")]
-                         for line in table.splitlines()]
-    return [dict(zip(header, line)) for line in lines]
-
-
-def tables_of(page: str) -> list[list[dict[str, str]]]:
-    return [rows_of(table.strip()) for table in re.findall(r"(?m)(?:^\|.*\n)+", page)]
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-"))
 
 
 def stated_estimate(answer: str) -> tuple[float, ...] | None:
@@ -88,16 +71,6 @@ def contradiction(page: str) -> str: # empty where there is none, or nothing to 
         return "" if is_joined else f"{stated} is the estimate of none of its rows"
     words = set().union(*(words_of(row, tests[row[""]], yes) for row in same))
     return "" if found[1] in words else f"{found[1]}, and its estimates say {words}"
-
-
-def is_effect(word: str, estimate: str) -> bool:
-    "Whether an interval decides what is said; its ends are rounded."
-    _, low, high = map(number, ROW.search(estimate).groups())
-    is_inside = -1 <= low and high <= 1
-    allowed = {"helps": low >= 0 and high >= 1, "costs": high <= 0 and low <= -1, "open": low <= 0 <= high,
-               "within a point": is_inside and low <= 0 <= high, "a gain below a point": is_inside and low >= 0,
-               "a loss below a point": is_inside and high <= 0}
-    return allowed[word]
 
 
 def test_an_effect_is_that_of_its_interval():
@@ -188,17 +161,6 @@ def test_most_pages_are_compared_with_their_tables():
     pages = [path.read_text("utf-8") for path in PAGES]
     changed = [re.sub(r"(\*\*Answer\.\*\*.*?)\d+\.\d", r"\g<1>98.7", page, count=1) for page in pages]
     assert sum(map(bool, map(contradiction, changed))) >= 9, "another number would be seen"
-
-
-def test_results_of_what_to_do_are_those_of_their_estimates():
-    page = "\n\n".join(texts(REPORTS.parent / "nbs/diagnosis/check.ipynb"))
-    rows = [row for table in tables_of(page) for row in table if "result" in row]
-    assert len(rows) == 20
-    for row in rows:
-        is_mixed = bool(int(row["better"]) and int(row["worse"]))
-        word = row["result"].strip("*")
-        assert is_mixed == (word == "depends")
-        assert is_mixed or is_effect(word, row["estimate"]), row
 
 
 def plain_word(answer: str) -> str:

@@ -18,7 +18,7 @@ from debias_nb.runs.pairing import Made
 from debias_nb.papers.pages.answers import BEGINNINGS, answer_word
 from debias_nb.papers.pages.tables import APART, differences, known_shares, rests_on
 
-from cells import a_run, defined_in
+from cells import a_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2)
@@ -280,29 +280,3 @@ def test_a_page_says_how_many_test_pairs_share_a_text_with_training():
     row, = known_shares(Counts).to_dict("records")
     assert (row["corpus"], row["test"], row["size"], row["no known text"]) == ("quora", "quora", 40, .25)
     assert row["matches[known text]"] == .8 and pd.isna(row["matches[no known text]"])
-
-
-FACTS = defined_in("facts")
-
-
-def grade_of(words, contradictions=0, is_announced=True, columns=("a", "b"), encoders=("x", "y"), replicates=8):
-    "How certain a finding is whose tests have these words; the first ones that can tell contradict it."
-    rows = [(word, column, encoder) for word in words for column in columns for encoder in encoders]
-    tests = pd.DataFrame(rows, columns=["verdict", "column", "encoder"]).assign(table="shifts", replicates=replicates)
-    contradicts = pd.Series(range(len(tests)), tests.index) < contradictions
-    grade, gaps = FACTS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts,
-                                     before=is_announced)
-    assert bool(gaps) == (grade != "high")
-    return grade
-
-
-@pytest.mark.parametrize("certain, options", [
-    ("high", {}), ("moderate", {"is_announced": False}), ("moderate", {"columns": ("a",)}),
-    ("moderate", {"replicates": 4}), ("moderate", {"contradictions": 5}),
-    ("low", {"is_announced": False, "columns": ("a",)}), ("low", {"columns": ("a",), "encoders": ("x",)}),
-])
-def test_certainty_follows_one_rule(certain, options):
-    assert grade_of(["worse"] * 5, **options) == certain
-    assert grade_of(["worse"] * 5 + ["cannot tell"] * 100,
-                    **options) == certain, "small tests are no reason against large ones"
-    assert grade_of(["worse"] + ["cannot tell"] * 100) == "low", "fewer than five can tell"
