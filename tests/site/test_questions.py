@@ -2,7 +2,7 @@
 import pytest
 
 QUESTIONS = { # question -> links and buttons to click, and what is then to be read
-    "Does ITVReg work?": (["six findings"], ["ITVReg, at its paper's λ, changes almost nothing", "are within a point"]),
+    "Does ITVReg work?": (["six findings"], ["ITVReg, at its paper's λ, changes almost nothing", "lie within a point"]),
     "Does ITVReg work, claim by claim?": (["every claim"], ["A1a"]),
     "How do I test my encoder?": (["worse"], ["debias-nb diagnose --base", "labeled pairs"]),
     "What does a test of an encoder say?": (["Diagnosed", "Page"], ["askubuntu: worse", "95% confidence interval"]),
