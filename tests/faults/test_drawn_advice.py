@@ -207,7 +207,8 @@ def with_option(args, option, value):
 
 def offers(args, message):
     "Yield the arguments with each word that is offered in place of the one that is not known."
-    for part, names in re.findall(r"([^;(]*)[;(.] ?(?:[Dd]id you mean|Possible options:|known:) ([^?;)]*)", message):
+    for part, names in re.findall(
+            r"([^;(]*)(?:[;(.] ?(?:[Dd]id you mean|Possible options:|known:)| is not one of) ([^?;)]*)", message):
         choices = re.findall(r"'([^']+)'|(--[\w-]+)", names)
         wrong = re.findall(r"'([^']+)'|(--[\w-]+)", part)
         for word in ["".join(word) for word in wrong[-1:]]:
