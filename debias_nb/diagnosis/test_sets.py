@@ -309,7 +309,8 @@ class QueryTest(Test):
         values = self.by_query(scores, metric)[rows]
         is_counted = np.isfinite(values)
         weights = self.all_weights[:, rows][:, is_counted].astype(float)
-        return weights @ values[is_counted] / weights.sum(1)
+        with np.errstate(invalid="ignore"): # a resample that draws none of them has no value
+            return weights @ values[is_counted] / weights.sum(1)
 
     def separation(self, model: str) -> Measured:
         return self.measure(model, "accuracy", np.isfinite(self.by_query(self.scores[model], "accuracy")))
