@@ -277,12 +277,15 @@ def test_ctrl_c_ends_with_one_line_at_any_moment(folder, models, seconds):
         assert text.strip().splitlines()[-1].endswith("debias-nb: interrupted") and "Traceback" not in text, text
 
 
+# a background process of a shell starts with SIGINT ignored
 STOPPING_CELL = """
+import signal
 from pathlib import Path
 from typer import Typer
 from debias_nb.commands.terminal import UserGroup, interruptible
 from debias_nb.papers.pages.execution import run_notebook
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 app = Typer(cls=UserGroup)
 
 @app.command()
