@@ -94,9 +94,9 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     rows = []
     unknown = {}
     lacking = 0
+    is_here = profile != "paper" # which is planned here, and run where its data are
     for experiment in experiments:
         records = {} if fresh else present_records(experiment)
-        is_here = profile != "paper" # which is planned here, and run where its data are
         waiting = {run.id for run in experiment.runs if is_here and run.id not in records and _by_hand(run)}
         lacking += len(waiting)
         costs = forecast(experiment.asked, {*records, *waiting}, source)
@@ -409,17 +409,15 @@ def _show_cells(number: str, page: str, with_ids: bool) -> None: # number: as th
     results = Results()
     digits = len(number.partition(".")[2])
     experiments = [one for one in all_experiments(page.partition("/")[0]) if page_of(one) == page]
-    found = False
-    for study in (results.load(one.name, one.profile) for one in experiments):
-        for cell in study.cells:
-            if cell.level and f"{cell.value:.{digits}f}" == number.replace("−", "-"):
-                found = True
-                ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
-                echo(f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}")
-                for line in _runs_of(study, cell.records, with_ids, cell.table):
-                    echo(line)
+    studies = [results.load(one.name, one.profile) for one in experiments]
+    found = [(study, cell) for study in studies for cell in study.cells
+             if cell.level and f"{cell.value:.{digits}f}" == number.replace("−", "-")]
     if not found:
         raise RunnerError(f"{number!r} is no cell of ours on {page}: a page has a name such as itvreg/table02")
+    for study, cell in found:
+        ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
+        echo("\n".join([f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}",
+                        *_runs_of(study, cell.records, with_ids, cell.table)]))
 
 
 @app.command(rich_help_panel=REPRODUCTION)

@@ -1,11 +1,9 @@
 """What a page answers: a word by one rule for all pages, how far differences go, and how many got which word."""
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
-from ...files import project_root
 from ...measures import stats
 from ...measures.pooling import Estimate, effect, estimate, printed_size
 from ...measures.stats import WORDS, judge
@@ -242,24 +240,6 @@ def answer_word(page: str) -> str: # page: Markdown
     "Return how the answer of a page begins, or nothing for a page without one."
     match = re.search(rf"^\*\*Answer\.\*\* ({'|'.join(BEGINNINGS)})\b", page, re.M)
     return match[1] if match else ""
-
-
-def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of the pages; None: those of the project
-    "Read every comparison of *What to do*, one row each."
-    return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
-
-
-def on_question(
-    advice: pd.DataFrame, question: str, shift: str = "ood",
-    **filters, # as `only`
-) -> pd.DataFrame:
-    """Select the comparisons of a question.
-
-    Raises `ValueError` where there is none."""
-    comparisons = only(advice, question=question, shift=shift, **filters)
-    if comparisons.empty:
-        raise ValueError(f"advice.csv has nothing on {question!r} with {filters}")
-    return comparisons
 
 
 def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`

@@ -10,7 +10,7 @@ from .as_printed import key_deviations, title_of
 from .cells import row_name
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
-from .plots import estimate_alt, estimate_plot, strength_plot
+from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .report import page_of
 from .tables import DIGITS, background, differences, intervals, main, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std
@@ -156,11 +156,12 @@ def show_cells(
 
 def show_picture(
     comparisons: pd.DataFrame, # of `answers.summarize`
+    label: str = IN_POINTS,
 ) -> None:
     "Display the estimates beside their tests and the paper's numbers; nothing where there are none."
     rows = comparisons.attrs["rows"]
     if rows:
-        show(estimate_plot(rows), alt=estimate_alt(rows))
+        show(estimate_plot(rows, label), alt=estimate_alt(rows))
 
 
 def show_along(

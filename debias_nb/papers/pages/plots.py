@@ -126,13 +126,14 @@ def on_the_left(ax, label: str):
 
 
 MARGIN = "#eef1f4"         # the ground of what is too little to matter
+IN_POINTS = "difference, points"
 DOT, ESTIMATE, PRINTED = "#8a9199", "#0b5a9c", "#d55e00"
 
 
 @our_style()
 def estimate_plot(
     rows: Mapping[str, Row], # what is compared -> its estimate, its tests and what the paper prints, in points
-    label: str = "difference, points",
+    label: str = IN_POINTS,
 ) -> Figure:
     """Draw differences on one axis: the estimate with its interval, one dot per test, what the paper prints below them.
 
