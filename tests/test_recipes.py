@@ -20,8 +20,7 @@ from debias_nb.data.registry import inventory, load_registry
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import write_page
 from debias_nb.runs.records import Store
-from debias_nb.papers.pages.answers import OF_CLAIMS
-from debias_nb.papers.pages.verdicts import read_ledger
+from debias_nb.papers.pages.claims import VERDICTS, read_book
 from made import shrunk
 
 ROOT = Path(__file__).parents[1]
@@ -267,12 +266,12 @@ def test_a_claim_gets_a_verdict(project):
     names, _, _ = path.read_text("utf-8").partition("\nclaims:")
     path.write_text(f"{names}\nclaims:\n{block.text}", "utf-8") # the other claims take long
 
-    book = read_ledger("itvreg", Results())
+    book = read_book("itvreg", Results())
     claim, = book.claims.values()
     assert claim.facts and claim.statement in block.text
-    assert f"{claim.id} | {claim.statement} |" in book.page()
+    assert claim.statement in book.estimates.statement.unique()
     for profile in ("planted", "small"):
-        assert claim.word(profile) in OF_CLAIMS.values()
+        assert book.verdict(claim.id, profile) in VERDICTS
 
 
 # All recipes in one copy

@@ -18,7 +18,7 @@ from debias_nb.papers.commands.reproduction import METRIC_NAMES
 from debias_nb.papers.pages.frame import Results, all_experiments, papers
 from debias_nb.papers.pages.printed import printed_verdict
 from debias_nb.papers.pages.report import has_notebook, page_of
-from debias_nb.papers.pages.verdicts import read_ledger
+from debias_nb.papers.pages.claims import read_book
 
 PARTS = Path(__file__).parent / "site"
 REPORTS = Path(__file__).parents[1] / "reports"
@@ -143,11 +143,13 @@ def claims(results: Results) -> list[dict]:
     "The rows of the claims table."
     rows = []
     for paper in PAPERS:
-        for claim in read_ledger(paper, results).claims.values():
+        book = read_book(paper, results)
+        for claim in book.claims.values():
             rows.append({
                 "id": claim.id, "paper": paper, "claim": claim.statement, "printed": printed_verdict(claim.facts),
-                "real": claim.summary("small") or "not run", "synthetic": claim.summary("planted") or "not run",
-                "answer": claim.answer("small"), "page": f"reports/{paper}/claims.html#{claim.id.lower()}"})
+                "real": book.measured(claim.id) or "not run",
+                "synthetic": book.measured(claim.id, "planted") or "not run",
+                "answer": book.verdict(claim.id), "page": f"reports/CLAIMS.html#{claim.id.lower()}"})
     return rows
 
 

@@ -1,6 +1,4 @@
-"""Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`.
-
-Then reports/numbers.csv, which says where each number of the pages that sum up comes from."""
+"""Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`."""
 import json
 import re
 import sys
@@ -11,8 +9,6 @@ from nbconvert import MarkdownExporter
 from nbformat.v4.rwbase import rejoin_lines
 
 import outputs
-from debias_nb.papers.pages import numbers
-from debias_nb.papers.pages.facts import Facts
 from notebooks import ROOT, change_shown, flags, local, plain, relink, take_flags
 
 SOURCE = "nbs/index.ipynb"
@@ -88,4 +84,3 @@ def readme() -> str:
 
 if __name__ == "__main__":
     (ROOT / TARGET).write_text(readme(), "utf-8")
-    (ROOT / "reports" / numbers.NUMBERS_FILE).write_text(numbers.manifest(Facts.read()), "utf-8")

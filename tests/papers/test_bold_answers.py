@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, OF_CLAIMS
-from debias_nb.papers.pages.comparisons import combined_word
+from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS
+from debias_nb.papers.pages.claims import ESTIMATES_FILE, VERDICTS
 from debias_nb.runs.config import load_experiment
 
 from cells import NUMBER, ROW, is_effect, number, tables_of
@@ -163,48 +163,19 @@ def test_most_pages_are_compared_with_their_tables():
     assert sum(map(bool, map(contradiction, changed))) >= 9, "another number would be seen"
 
 
-def plain_word(answer: str) -> str:
-    "Return the answer of a claim without what is in part, in brackets, or about sizes alone."
-    word = re.sub(r" \(.*\)|, in part", "", answer)
-    return OF_CLAIMS["the reverse holds"] if word in ("No: by more", "No: by less") else word
-
-
-def answers_of_claims() -> dict[str, str]: # id -> answer on real data, in the words of the pages of claims
-    pages = [(REPORTS / paper / "claims.md").read_text("utf-8") for paper in ("itvreg", "arr", "scan")]
-    rows = [row for page in pages for table in tables_of(page) for row in table if "verdict, `small`" in row
-            and row[""]]
-    return {row[""].rpartition(">")[2]: row["verdict, `small`"].strip("*") for row in rows}
-
-
-def test_answers_of_claims_are_those_of_their_comparisons():
-    comparisons = pd.read_csv(REPORTS / "claims.csv").query("primary and profile == 'small'")
-    estimates = pd.read_csv(REPORTS / "claims.estimates.csv").query("profile == 'small'")
-    rows_of_claims = estimates.groupby("claim").answer
-    words = {id: OF_CLAIMS[combined_word(answer).removesuffix(" in part")] for id, answer in rows_of_claims}
-    answers = answers_of_claims()
-    assert len(answers) > 150 and set(words) <= set(comparisons.claim)
-    assert ({id: plain_word(answer) for id, answer in answers.items()}
-            == {id: words.get(id, OF_CLAIMS["not run"]) for id in answers})
-
-
-VERDICT = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: "
-                  r"within a point|, the reverse|: by more|: by less)?(?:, by less than a point)?)")
 RESTING = re.compile(r"((?:\[[^\]]+\]\([^)]*\)(?:, )?)+) \(\*\*([A-Z][^*]*)\*\*\)")
-OTHER_PAGES = [REPORTS / "FINDINGS.md", REPORTS / "REPORT.md", *PAGES]
+NAMED = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*CLAIMS\.md#[^)]*\): ([a-z][^,.;()]*)")
 
 
-def test_pages_give_a_claim_the_answer_that_claims_give_it():
-    answers = {id: plain_word(answer) for id, answer in answers_of_claims().items()}
-    words = {word.lower() for word in OF_CLAIMS.values()}
+def test_pages_give_a_claim_the_word_that_its_estimate_has():
+    answers = pd.read_csv(REPORTS / ESTIMATES_FILE).query("profile == 'small'").groupby("claim").verdict.first()
     wrong, count = [], 0
-    for path in OTHER_PAGES:
+    for path in (REPORTS / "FINDINGS.md", *PAGES):
         page = path.read_text("utf-8")
-        verdicts = [(id, word) for id, word in VERDICT.findall(page) if word in words]
-        verdicts += [(id, plain_word(word).lower()) for ids, word in RESTING.findall(page)
-                 for id in re.findall(r"\[([^\]]+)\]", ids)]
+        verdicts = [(id, word) for id, word in NAMED.findall(page) if word in {*map(str.lower, VERDICTS)}]
+        verdicts += [(id, word) for ids, word in RESTING.findall(page) for id in re.findall(r"\[([^\]]+)\]", ids)]
         count += len(verdicts)
-        wrong += [(path.name, id, word, answers[id]) for id, word in verdicts if id in answers
-                  and word != answers[id].lower()]
+        wrong += [(path.name, id, word) for id, word in verdicts if word.lower() != answers[id].lower()]
     assert count > 60 and not wrong
 
 

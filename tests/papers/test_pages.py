@@ -30,7 +30,7 @@ from debias_nb.papers.pages.style import replace_names
 from debias_nb.papers.pages.tables import differences, gains_and_losses, intervals, means, missing, pairs
 from debias_nb.papers.pages.tables import provenance
 from debias_nb.papers.pages.tables import strength_of
-from debias_nb.papers.pages.verdicts import resting_on
+from debias_nb.papers.pages.claims import resting_on
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")

@@ -16,12 +16,12 @@ from debias_nb.papers.commands.reproduction import write_pages
 from debias_nb.papers.pages import details
 from debias_nb.papers.pages.cells import row_name
 from debias_nb.papers.pages.expected import load_expected
-from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.frame import Results, only
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
-from debias_nb.papers.pages.verdicts import COUNTED, Erratum, claim_counts, errata_counts, read_ledger
-from debias_nb.papers.pages.verdicts import common_start, resting_on
-from debias_nb.papers.pages.printed import POINTS, fact, text_fact
+from debias_nb.papers.pages.claims import ESTIMATES_FILE, VERDICTS, errata_of, errata_page, printed_checks, read_book
+from debias_nb.papers.pages.claims import resting_on
+from debias_nb.papers.pages.printed import POINTS
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
 
@@ -95,14 +95,14 @@ def notebook(*cells):
 
 
 RESULTS_CELL = ("from debias_nb.papers.pages.frame import Results\nresults = Results.current()",)
-SHOWN = ("from IPython.display import Markdown\nfrom debias_nb.papers.pages.verdicts import read_ledger\n"
-         "Markdown(read_ledger('itvreg', results).page())",)
+SHOWN = ("from IPython.display import Markdown\nfrom debias_nb.papers.pages.claims import errata_page\n"
+         "Markdown(*errata_page('itvreg'))",)
 PAGE = ("""
 from debias_nb.papers.pages.answers import answer, summarize
 from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.plots import estimate_plot
 from debias_nb.papers.pages.tables import differences, show
-from debias_nb.papers.pages.verdicts import resting_on
+from debias_nb.papers.pages.claims import resting_on
 runs = results.study("itvreg/demo", "small")
 changes = differences(runs["demo"])
 compared = summarize({'all': changes})
@@ -146,8 +146,8 @@ def project(tmp_path_factory):
     for name, content in {"claims": claims, "errata": [erratum]}.items():
         (root / f"experiments/itvreg/{name}.yaml").write_text(yaml.safe_dump({name: content}), "utf-8")
     folder = root / "nbs/papers/itvreg"
-    (folder / "claims.ipynb").write_text(notebook("# Claims", RESULTS_CELL, SHOWN), "utf-8")
-    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", RESULTS_CELL, PAGE,
+    (folder / "errata.ipynb").write_text(notebook("# Errata", RESULTS_CELL, SHOWN), "utf-8")
+    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](../claims.ipynb#a1)", RESULTS_CELL, PAGE,
                                                 "## Where\n\n" + "a line\n" * 50), "utf-8")
     return root
 
@@ -160,81 +160,44 @@ def in_project(project, monkeypatch):
 
 def test_each_claim_gets_the_answer_of_its_numbers(in_project):
     results = Results()
-    book = read_ledger("itvreg", results)
-    assert book is read_ledger("itvreg", results), "read once"
+    book = read_book("itvreg", results)
+    assert book is read_book("itvreg", results), "read once"
     assert ("itvreg/demo", "small") in results.values
-    assert ({id: book.claims[id].answer("small") for id in CLAIMS}
-            == {id: answer for id, (_, _, answer) in CLAIMS.items()})
-    assert book.claims["A1"].summary("small").endswith("; 2 for")
-    assert book.claims["A1"].measured("small").startswith("ITVReg − Finetuned: +5.0 [")
-    assert book.claims["A5"].summary("small") == "2 not run"
-    assert book.claims["A6"].summary("small").endswith("; 1 for, 1 against")
-    estimates = book.estimates.set_index("claim")
-    assert estimates.protocol.eq("proxy").all() and estimates.loc["A1", "page"] == "itvreg/claims.md#a1"
-    assert (estimates.loc["A1", "answer"], estimates.loc["A2", "disputed_by"]) == ("holds", "the paper's own cells")
+    assert {id: book.verdict(id) for id in CLAIMS} == {id: answer for id, (_, _, answer) in CLAIMS.items()}
+    assert book.measured("A1").startswith("ITVReg − Finetuned: +5.0 [") and book.measured("A5") == ""
+    estimates = only(book.estimates, profile="small").drop_duplicates("claim").set_index("claim")
     assert estimates.loc["A1", "printed_size"] == "excluded" and estimates.loc["A7a", "place"] == "Section 2"
-    assert [book.claims[id].answer("small") for id in ("A7a", "A7b")] == ["Yes", "Yes, in part"]
-    assert book.claims["A7b"].statement == "SimCSE is above OutReg." and book.claims["A7a"].place == "Section 2"
-    assert set(book.comparisons.claim) == {*CLAIMS, "A7a", "A7b"}
-    assert repr(book.claims["A1"]) == "<claim A1>"
-
-
-def test_a_page_of_claims_has_a_row_a_claim(in_project):
-    book = read_ledger("itvreg", Results())
-    page = book.page()
-    lines = {line.partition("|")[2].partition("|")[0].rpartition(">")[2].strip(): line for line in page.splitlines()
-             if "</a>" in line}
-    assert [lines[id].split("|")[5].strip(" *") for id in CLAIMS] == [answer for *_, answer in CLAIMS.values()]
-    assert "| ITVReg − Finetuned: +10.00 |" in lines["A1"]
-    assert "| OutReg − Finetuned: −10.00 (no) |" in lines["A2"]
-    assert "|  |" in lines["A3"]
-    assert '<a id="a7"></a><a id="a7a"></a>A7a' in lines["A7a"] and '<a id="a7b"></a>A7b' in lines[
-        "A7b"], "old links find their row"
-    assert "ITVReg − Finetuned: +" in lines["A1"] and "<details" not in page, "no relation, no fold"
-
-
-def test_counts_of_claims_are_those_of_their_words(in_project):
-    counts = claim_counts({"A": read_ledger("itvreg", Results())})
-    words = [answer.removesuffix(", in part") for *_, answer in CLAIMS.values()] + ["Yes", "Yes"]
-    assert counts.loc["A, claims"].to_dict() == {word: words.count(word) for word in COUNTED}
-    assert not counts.loc["A, relations"].any()
-    assert errata_counts({"A": read_ledger("itvreg", Results())}).contradiction.tolist() == ["1: 1 contradicted"]
-
-
-@pytest.mark.parametrize("statements, count",
-                         [(["On a, b", "On a c"], 2), (["a", "b"], 0), (["one two", "one two"], 2)])
-def test_words_that_statements_share(statements, count):
-    assert common_start(statements) == count
+    assert estimates.loc["A1", "printed"] == "ITVReg − Finetuned: +10.00"
+    assert estimates.loc["A2", "printed"] == "OutReg − Finetuned: −10.00 (no)" and estimates.loc["A3", "printed"] == ""
+    assert estimates.loc[["A7a", "A7b"], "verdict"].tolist() == ["Yes", "Yes"]
+    assert estimates.loc["A7b", "statement"] == "SimCSE is above OutReg."
+    assert set(book.estimates.claim) == {*CLAIMS, "A7a", "A7b"} and set(book.estimates.verdict) <= {*VERDICTS}
 
 
 def test_errata_say_what_their_facts_bear_out(in_project):
-    erratum = read_ledger("itvreg", Results()).errata["E-A1"]
+    erratum, = errata_of("itvreg").itertuples()
     assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
-    assert str(erratum) == ("## E-A1. A number\n\nThe text says otherwise.\n\n**Verdict:** contradicted: the text: 3 "
-                            "(expected: 4).")
-    assert repr(erratum) == "<erratum E-A1>"
-    assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
-    facts = [*fact("a", 1., ">"), *fact("b", -1., ">")]
-    assert Erratum("E-A3", "inconsistency", facts).verdict == "confirmed in 1 of 2"
-    assert Erratum("E-A4", "inconsistency", text_fact("a", "x", "y", False)).verdict == "not confirmed"
+    assert errata_page("itvreg") == ["## E-A1. A number\n\nThe text says otherwise.\n\n**Verdict:** contradicted: the "
+                                     "text: 3 (expected: 4)."]
+    assert printed_checks({"itvreg": read_book("itvreg", Results())}).of.tolist() == ["A1", "A2", "E-A1"]
 
 
 def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
-    results = Results(is_page=True)
+    results = Results(is_page=True, pages=tmp_path)
+    read_book("itvreg", Results()).estimates.to_csv(tmp_path / ESTIMATES_FILE)
     names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
     assert names == {"demo.md", "demo.1.svg", "demo.csv", "demo.differences.csv"}
-    assert ("claims", "itvreg") in results.values, "what a page reads is there for the next one"
     page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
     title, answer, *_ = page.split("\n\n")
     assert title == "# Does it help?"
     assert answer.startswith("**Answer.** Yes: ITVReg is ")
     assert "points above plain fine-tuning [+" in answer
-    assert "[A1](./claims.md#a1) (**Yes**)" in page
+    assert "[A1](../CLAIMS.md#a1) (**Yes**)" in page
     assert "```\nsix seeds\n```" in page
     assert "![dots](./demo.1.svg)" in page
     assert ("[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo --profile "
             "small`" in page)
-    assert ("[Claims](./claims.md#a1)" in page
+    assert ("[Claims](../CLAIMS.md#a1)" in page
             and "<summary>Where</summary>" in page), "links lead to pages, long sections are folded"
     rows = pd.read_csv(tmp_path / "itvreg/demo.differences.csv")
     assert set(rows.table) == {"demo", "more"}, "all experiments of a page"
@@ -248,8 +211,8 @@ def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
 
 def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     paths = write_pages(["itvreg"], tmp_path, False, in_project)
-    assert {path.stem for path in paths if path.suffix == ".md"} == {"demo", "claims"}
-    assert "| **Yes** |" in (tmp_path / "itvreg/claims.md").read_text("utf-8")
+    assert {path.stem for path in paths if path.suffix == ".md"} == {"demo", "errata"}
+    assert "**Verdict:** contradicted" in (tmp_path / "itvreg/errata.md").read_text("utf-8")
     broken = in_project / "nbs/papers/itvreg/more.ipynb"
     broken.write_text(notebook(("1 / 0",)), "utf-8")
     with pytest.raises(ZeroDivisionError) as error:
@@ -261,16 +224,18 @@ def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     assert arrange("# T\n\nabout\n\n## Other scales\n\nx", "line").count("<details") == 1
 
 
-def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_refused(in_project):
+def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_refused(in_project, tmp_path):
     results = Results()
     study = results.load("itvreg/demo", "small")
-    assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, "
-                                                 "here and elsewhere: [A1]")
+    results.pages = tmp_path
+    assert resting_on(results, study) == "", "no table of claims"
+    read_book("itvreg", results).estimates.to_csv(tmp_path / ESTIMATES_FILE)
+    assert resting_on(results, study).startswith("Claims on these runs, each judged over all of its comparisons: [A1]")
     path = in_project / "experiments/itvreg/claims.yaml"
     content = path.read_text("utf-8")
     path.write_text(content.replace("table: demo", "table: dem"), "utf-8")
     with pytest.raises(ConfigError, match="claims.yaml: A1: no table 'dem'"):
-        read_ledger("itvreg", Results())
+        read_book("itvreg", Results())
     path.write_text(content, "utf-8")
 
 
@@ -331,20 +296,11 @@ def test_a_path_along_strength_has_intervals(in_project):
 # ---------------------------------------------------------------- what is printed, and what is ours beside it
 
 
-PAGES = {f"{path.parent.name}/{path.stem}": path
-         for path in sorted((ROOT / "reports").glob("*/claims.md"))}
+ESTIMATES = pd.read_csv(ROOT / "reports" / ESTIMATES_FILE).query("profile == 'small'").fillna("")
 PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| "
                           r"topics)?(?: \((?:no|\d+ of \d+)\))?")
 NAMES = r"`?(?P<a>.+?)`? (?P<sign>[−/]) `?(?P<b>.+?)`?"
 SUM = "sum of "
-
-
-def beside_of(page):
-    "Yield the cells of what a paper prints and of ours, of each claim of a page."
-    for line in page.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if "</a>" in cells[0] and len(cells) > 4:
-            yield cells[2], cells[3]
 
 
 def mismatch(paper_text, ours, values=()): # values: as `printed_differences`
@@ -391,11 +347,11 @@ def printed_differences(paper):
     return problem
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_printed_number_is_the_difference_that_is_named_beside_it(name):
-    values = printed_differences(name.partition("/")[0])
-    rows = [(paper_text, ours) for paper_text, ours in beside_of(PAGES[name].read_text("utf-8"))
-            if paper_text not in ("", "words")]
+@pytest.mark.parametrize("paper", ESTIMATES.paper.unique())
+def test_a_printed_number_is_the_difference_that_is_named_beside_it(paper):
+    values = printed_differences(paper)
+    rows = [(printed, "; ".join(f"{name}: 0" for name in own.question if name))
+            for printed, own in ESTIMATES[ESTIMATES.paper == paper].groupby("printed") if printed not in ("", "words")]
     assert len(rows) > 5
     assert not [problem for row in rows if (problem := mismatch(*row, values))]
 

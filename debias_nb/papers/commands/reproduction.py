@@ -280,6 +280,7 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     from ...runs.config import configured
     from ..pages.report import has_notebook, write_notebook, write_page
     paths = []
+    folder.mkdir(parents=True, exist_ok=True)
     with chdir(root):
         for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
@@ -298,18 +299,19 @@ def write_pages(
     from ..notebooks import select_notebooks
     from ..pages.frame import Results, papers
     from ..pages.report import BOOKS, OF_PAPER
-    # claims rest on tables
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
-    results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
+    results = Results(fresh, is_page=True, pages=folder) # what is read for the pages of a paper serves the books, too
     if names:
         return _write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
+    paths = _write_some(["claims"], folder, results, root, keep) # which pages of tables name
     # papers side by side, the largest one here; the books speak of all of them
     largest, *smaller_groups = sorted(groups, key=len, reverse=True)
     pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once
     write = delayed(_write_some)
-    elsewhere = pool(write(group, folder, Results(fresh, is_page=True), root, keep) for group in smaller_groups)
-    paths = _write_some(largest, folder, results, root, keep)
-    return [*paths, *chain(*elsewhere), *_write_some(list(BOOKS), folder, results, root, keep)]
+    elsewhere = pool(write(group, folder, Results(fresh, True, folder), root, keep) for group in smaller_groups)
+    paths += _write_some(largest, folder, results, root, keep)
+    others = [name for name in BOOKS if name != "claims"]
+    return [*paths, *chain(*elsewhere), *_write_some(others, folder, results, root, keep)]
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -427,29 +429,24 @@ def show(
     page: Annotated[str | None, Option(
         help="The page of a table whose cell the number is, e.g. itvreg/table02.")] = None,
 ):
-    """Lead from a number of README, the findings, the claims, the article or a table to its runs.
+    """Lead from a number of README, the findings, the claims or a table to its runs.
 
     It says value, interval, records, seeds, settings and commits, and the command that makes the runs again."""
     project_here()
     if page is not None:
         return _show_cells(what, page, ids)
-    from ..pages.facts import Facts
+    from ..pages.facts import Facts, facts_that_show
     from ..pages.frame import Results
-    from ..pages.numbers import fact_sources
     facts = Facts.read()
-    found = fact_sources(what) or ({f"fact {what}": []} if what in facts else {})
+    found = facts_that_show(facts, what)
     if not found:
-        raise RunnerError(f"{what!r} is no fact of reports/facts.csv, and no number of README, FINDINGS, CLAIMS or "
-                          "REPORT")
+        raise RunnerError(f"{what!r} is no fact of reports/facts.csv, and no fact shows it as a number")
     places = {}
-    for source, pages in found.items():
-        name = source.removeprefix("fact ")
-        fact = facts.get(name)
-        line = f"{name}: {' by test: '.join(filter(None, (fact.estimate, str(fact))))}" if fact else source
-        echo(f"{line} ({', '.join(pages)})" if pages else line)
-        if fact:
-            echo(f"  {fact.records or 'counted by nbs/papers/facts.ipynb from all records'}")
-            places |= dict.fromkeys(filter(None, fact.records.split("; ")))
+    for name in found:
+        fact = facts[name]
+        echo(f"{name}: {' by test: '.join(filter(None, (fact.estimate, str(fact))))}")
+        echo(f"  {fact.records or 'counted by nbs/papers/facts.ipynb from all records'}")
+        places |= dict.fromkeys(filter(None, fact.records.split("; ")))
     for place in places:
         if not place.startswith("experiments/"):
             experiment, _, table = place.partition(":")

@@ -18,13 +18,6 @@ BEGINNINGS = ("Yes", "No", "It depends", "Cannot tell")
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
 ON_SITES = {"iid": "on the site of training", "ood": "on the other site"}
 COUNT_COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
-OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
-    "holds": "Yes", "holds, below a point": "Yes, by less than a point", "the reverse holds": "No, the reverse",
-    "the reverse holds, below a point": "No, the reverse, by less than a point",
-    "within the margin": "No: within a point", "less than printed": "No: less than printed",
-    "more than printed": "No: more than printed", "depends": "It depends",
-    "cannot tell": "Cannot tell", "not run": "Not run",
-}
 WHOLE_SCALE = 100. # points
 PAPERS_WEIGHT = .1 # λ that paper A prints its methods at, where a row names no other
 SLIGHT = 1. # point: what lies within it is no help and no harm

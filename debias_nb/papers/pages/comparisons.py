@@ -1,29 +1,21 @@
-"""What a claim asks of our runs, and what they answer.
-
-A claim asks one question or more, and one estimate over all of its comparisons answers each. One by one these have one
-of four words: a method is *better* or *worse* than another, and a claim *holds* there, or *the reverse holds*."""
+"""Comparisons of our runs, by table and place: a method is better or worse than another one, or neither."""
 import math
-import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from ...checks import check_known
 from ...runs.config import Names
 from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, cell_side
 from .frame import PROFILES, Results, all_experiments
-from ...runs.pairing import Side, Unpaired, bracket, paired_sides, scaled, signed
+from ...runs.pairing import Unpaired, paired_sides, scaled
 from ...runs.records import Records
 from ...measures import stats
-from ...measures.pooling import Estimate, estimate, printed_size
-from ...measures.stats import LEVEL, is_within, threshold_p
+from ...measures.stats import threshold_p
 
 
 class Place(NamedTuple):
@@ -51,7 +43,6 @@ class Line:
     profiles: Names = PROFILES
     margin: float = 0.           # percentage points
     delta: float = 1.            # percentage points
-    gain: str = ""               # a column: the sides are curves, compared where both gain as much there
     analogue: str = ""           # where ours is not the paper's situation: in what it differs
     printed: str = ""            # label of the facts that print the difference, where it is not its own name
     primary: bool = True         # False: shown next to the others, and decides nothing
@@ -113,23 +104,6 @@ def above(
     return lines
 
 
-SHARE_OF_GAIN = .9 # of the smaller of the two largest mean gains: where sides are compared at equal gain
-LEAST_GAIN = .01   # below it nothing is compared
-
-
-def at_gain(
-    gains: np.ndarray,  # (points,) of one run, from the base encoder's 0 on
-    values: np.ndarray, # (points,)
-    gain: float,        # above 0
-) -> float:
-    "Interpolate the value where a curve first has a gain, or return that at its largest gain if it never has."
-    if gains.max() < gain:
-        return float(values[1 + gains[1:].argmax()])
-    end = (gains >= gain).argmax()
-    piece = slice(end - 1, end + 1)
-    return float(np.interp(gain, gains[piece], values[piece]))
-
-
 COMPARISON_COLUMNS = [
     "line",        # a `Line`
     "table", "profile", "encoder", "column",
@@ -178,11 +152,6 @@ class ClaimEvidence:
         "Return the cells of a table, none if it is unknown."
         return [cell for cells_by_method in self.tables.get(table, {}).values() for cell in cells_by_method.values()]
 
-    def has_records(self, profile: str, corpus: str) -> bool:
-        "Return whether a cell of a corpus has a number."
-        return any((cell.profile, cell.corpus) == (profile, corpus) and cell.value is not None
-                   for table in self.tables for cell in self.cells(table))
-
     def check(self, line: Line):
         """Check the names of a line.
 
@@ -192,10 +161,9 @@ class ClaimEvidence:
             check_known("table", table, self.tables)
             methods, columns = ({getattr(cell, field): None for cell in self.cells(table)}
                                 for field in ("method", "column"))
-            for name in (side.name(methods), *["Base"] * bool(line.gain)):
-                check_known(f"method in {table} called", name, methods)
-            for column in filter(None, (side.column, line.gain)):
-                check_known(f"column in {table} called", column, columns)
+            check_known(f"method in {table} called", side.name(methods), methods)
+            if side.column:
+                check_known(f"column in {table} called", side.column, columns)
         columns = {cell.column for cell in self.cells(line.table)}
         if not any(map(line.covers, columns)):
             check_known(f"column in {line.table} called", line.column[0], columns)
@@ -252,12 +220,7 @@ class ClaimEvidence:
         if lacks:
             return row | {"why": "; ".join(lacks)}
         try:
-            if line.gain:
-                gain, runs = self._at_equal_gain(cells, line.gain)
-                row["comparison"] += f", at a gain of {100 * gain:.1f}"
-            else:
-                runs = [cell_side(cell, self.records_by_id, "fraction") for cell in cells]
-            d = scaled(paired_sides(runs), 100)
+            d = scaled(paired_sides([cell_side(cell, self.records_by_id, "fraction") for cell in cells]), 100)
             p = threshold_p(d, -line.margin)
         except (Unpaired, ValueError) as e:
             return row | {"verdict": "not compared", "why": str(e)}
@@ -265,36 +228,6 @@ class ClaimEvidence:
         return row | vars(d) | {
             "paired": d, "p": p, "replicates": d.n, "provisional": d.provisional,
             "losses": {training.loss for training in trainings if training}}
-
-    def _at_equal_gain(self, cells: list[Cell], gain_in: str) -> tuple[float, list[Side]]: # the gain, fraction
-        """Return the sides where both gain as much.
-
-        Raises `Unpaired` where that is below a point."""
-        of_sides = [self._curves(cell, gain_in) for cell in cells]
-        largest = [gains[1:].mean(axis=1).max() for gains, _, _ in of_sides]
-        gain = SHARE_OF_GAIN * min(largest)
-        if gain < LEAST_GAIN:
-            raise Unpaired(f"no gain to compare at: {signed(100 * gain)} points")
-        sides = []
-        for gains, values, runs in of_sides:
-            values_at_gain = [at_gain(*curve, gain) for curve in zip(gains.T, values.T)]
-            sides.append([run._replace(value=value, resampled=None) for run, value in zip(runs, values_at_gain)])
-        return gain, sides
-
-    def _curves(self, cell: Cell, gain: str) -> tuple[np.ndarray, np.ndarray, Side]: # (points, runs) twice, fractions
-        "Return how far a method's runs lie above the base encoder in column `gain` and in its own; and the tuned runs."
-        curves = []
-        for column in (gain, cell.column):
-            cells_by_method = self.tables[cell.table][cell.profile, cell.encoder, column]
-            steps = [step for step in cells_by_method.values() if step.family == cell.family]
-            steps = sorted(steps, key=attrgetter("setting.strength"))
-            base, *sides = [
-                cell_side(replace(step, metric=cell.metric), self.records_by_id, "fraction")
-                for step in (cells_by_method["Base"], *steps)]
-            values = np.array([[run.value for run in side] for side in sides]) - base[0].value
-            curves.append(np.vstack([np.zeros(len(sides[-1])), values]))
-        gains, values = curves
-        return gains, values, sides[-1]
 
     def _lacks(self, cell: Cell | None) -> str | None: # None: nothing
         "Explain why a cell cannot be compared."
@@ -333,141 +266,6 @@ def _add_family_verdicts(family: pd.DataFrame) -> pd.DataFrame:
         reasons.append(f"{reason}; detectable difference (80% power) {row['found']:.1f}" if row["word"] == "cannot tell"
                        else "")
     return family.assign(p=verdicts.p, detectable=verdicts.found, verdict=verdicts.word, why=reasons)
-
-
-# word of the side that a claim puts ahead -> word of the claim
-SIDE_WORDS = {"better": "holds", "worse": "the reverse holds"}
-COUNT_NAMES = { # word of a claim -> what is counted
-    "holds": "for", "the reverse holds": "against", "within the margin": "within", "cannot tell": "cannot tell",
-    "not compared": "not compared",
-    "not run": "not run",
-}
-SLIGHTLY = ", below a point" # ends the word of a difference that is significant, and within the margin
-
-PAIR = re.compile(r"^(?P<metric>.*: )?(?P<a>.+) − (?P<b>.+?)(?P<gain>, at a gain of .*)?$")
-
-
-SIGNS = {"above": 1, "below": -1} # direction of a claim -> by which a difference is multiplied to point there
-
-
-def as_claimed(
-    comparisons: pd.DataFrame, # of `add_claim_verdicts`: differences of the side that a claim puts ahead from the other
-) -> pd.DataFrame: # the same rows
-    "Return comparisons in a claim's own words, each difference signed as its names say: a reference is subtracted."
-    ends = comparisons[["difference", "low", "high"]].mul(comparisons.direction.map(SIGNS), axis=0) + 0.
-    names = comparisons.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
-    return comparisons.assign(
-        difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1),
-        verdict=comparisons.verdict.replace(SIDE_WORDS),
-        comparison=comparisons.comparison.where(comparisons.direction == "above", names))
-
-
-@dataclass(frozen=True)
-class Question:
-    "What a claim asks of two methods: all comparisons of them, and what they say together."
-    name: str                 # as `comparison`
-    direction: str            # as in `COMPARISON_COLUMNS`
-    tests: pd.DataFrame       # its comparisons, as `as_claimed` has them
-    mean: Estimate | None     # of the side that a claim puts ahead, in percentage points; None: not run
-    word: str                 # a key of `answers.OF_CLAIMS`
-    printed: tuple[float, ...] = () # sizes, likewise
-    size: str = ""            # of `pooling.SIZES`; empty where none is printed
-
-    def text(self) -> str: # `ITVReg − Finetuned: +0.6 [+0.2, +1.0]`
-        "Describe the estimate, signed as the names say."
-        return f"{self.name}: {bracket(_signed_ends(self.mean, SIGNS[self.direction]))}" if self.mean else ""
-
-
-def _signed_ends(mean: Estimate, sign: int) -> Estimate:
-    "Turn an estimate round where its sign is that of the other side."
-    ends = sorted((sign * mean.low, sign * mean.high))
-    return replace(mean, difference=sign * mean.difference + 0., low=ends[0], high=ends[1])
-
-
-LESS, MORE = "less than printed", "more than printed"
-
-
-def questions(
-    comparisons: pd.DataFrame,               # of one part of a claim at one profile, as `as_claimed` has them
-    printed: dict[str, list[float]] | None = None, # `a − b` -> what is printed of it
-    states_size: bool = False, # whether the claim is about the size that is printed
-) -> list[Question]:
-    """Group the comparisons of a claim by what they ask, and answer each question from one estimate.
-
-    Where a claim asks several, *holds* takes each of them; for all other words the level is shared among them."""
-    asked = [(*((side.names, side.metric) for side in line.sides), line.names, line.margin, line.gain)
-             for line in comparisons.line]
-    groups = [rows for _, rows in comparisons.groupby(pd.Series(asked, comparisons.index, dtype=object), sort=False)]
-    made = sum(bool(_made(rows)) for rows in groups)
-    return [_question(rows, 1 - (1 - LEVEL) / max(made, 1), printed or {}, states_size) for rows in groups]
-
-
-def _made(rows: pd.DataFrame) -> list[stats.Paired]:
-    "List the comparisons that have an interval."
-    return [pair for pair in rows.paired if pair is not None and pair.sources and not math.isnan(pair.error)]
-
-
-def _question(rows: pd.DataFrame, level: float, printed: dict[str, list[float]], states_size: bool) -> Question:
-    made = _made(rows)
-    name, direction = rows.comparison.iloc[0], rows.direction.iloc[0]
-    if not made:
-        return Question(name, direction, rows, None, combined_word(rows.verdict))
-    mean = estimate(made)
-    label = rows.line.iloc[0].printed or PAIR.sub(r"\g<a> − \g<b>", name)
-    sizes = tuple(SIGNS[direction] * number for number in printed.get(label, ()))
-    size = printed_size(mean, sizes, 1.) if sizes else ""
-    word = _question_word(mean, estimate(made, level), rows.margin.iloc[0], rows.delta.iloc[0])
-    if {*SIDE_WORDS.values()} <= {*rows.verdict}:
-        word = "depends"
-    elif word == "cannot tell" and size == "excluded" and (states_size or mean.high < 1 or mean.low > -1):
-        word = LESS if min(sizes) > mean.difference else MORE
-    return Question(name, direction, rows, mean, word, sizes, size)
-
-
-def _question_word(mean: Estimate, corrected: Estimate, margin: float, delta: float) -> str:
-    "Answer whether a difference exceeds minus the margin; corrected: at the level of all questions of a claim."
-    is_slight = is_within(corrected.low + margin, corrected.high + margin, delta)
-    slightly = SLIGHTLY if is_slight and not margin else "" # a margin is the claim's own
-    if mean.low > -margin:
-        return f"holds{slightly}"
-    if corrected.high < -margin:
-        return f"the reverse holds{slightly}"
-    return "within the margin" if is_slight else "cannot tell"
-
-
-def combined_word(words: Iterable[str]) -> str: # of a claim
-    """Combine the answers to the questions of a claim.
-
-    It holds where each does. `depends` if the answers differ in kind; else the one that is there, `in part` where
-    another question is open; `cannot tell` if none is decided, or some hold and others are open; `not run` without
-    comparisons."""
-    words = [word for word in words if word != "not compared"]
-    decided = [word for word in words if word not in ("cannot tell", "not run")]
-    kinds = {word.removesuffix(SLIGHTLY) for word in decided}
-    if not decided:
-        return "cannot tell" if "cannot tell" in words else "not run"
-    if len(kinds) > 1:
-        return "depends"
-    kind, = kinds
-    if kind == "holds" and "cannot tell" in words:
-        return "cannot tell"
-    word = decided[0] if len(set(decided)) == 1 else kind
-    return word if len(decided) == len(words) or kind == "depends" else f"{word} in part"
-
-
-def registered(words: Iterable[str]) -> str: # of the comparisons of a claim, one by one
-    "Combine words as four experiments wrote it down: what every comparison says that can tell."
-    decided = {word for word in words if word in (*SIDE_WORDS.values(), "within the margin")}
-    if len(decided) > 1 or decided == {"within the margin"}:
-        return "depends"
-    return decided.pop() if decided else "cannot tell"
-
-
-def count_words(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`
-    "Count the words of a claim's comparisons."
-    count = Counter(words)
-    parts = [f"{count[word]} {name}" for word, name in COUNT_NAMES.items() if count[word]]
-    return ", ".join(parts) or "no such cells"
 
 
 LOSS_TITLES = {

@@ -3,6 +3,7 @@
 `%load_ext debias_nb.papers.pages.facts` lets a cell that begins with `%%markdown` name them: `{{ tuned_sites }}`."""
 import csv
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from functools import cache
@@ -20,13 +21,11 @@ from .answers import verdict_counts, distance, effect_text, extent
 from .execution import run_notebook
 from .frame import Results, all_experiments
 from .tables import show
-from .verdicts import Claim
 
 FACTS_FILE = "facts.csv"
 FACTS_KEY = "facts", # in `Results.values`
 SHOWN = {"points": signed, "fraction": "{:.0%}".format, "times": "{:.1f}".format, "": "{:,}".format} # by unit
 FACT_DIGITS = 6 # that are stored of a number
-CLAIM_WORDS = {"better": "holds", "worse": "the reverse holds", "within": "within the margin", "unsure": "cannot tell"}
 
 
 @dataclass(frozen=True)
@@ -140,14 +139,6 @@ class Facts(dict): # name -> `Fact`
         self.frames[name] = comparisons
         return comparisons
 
-    def claim(self, claim: Claim, tests: pd.DataFrame, paper: str): # tests: its primary comparisons that were made
-        "Add the answer of a claim on public data, and its outcome in a sentence."
-        words = tests.verdict.value_counts()
-        decided = {name: int(words.get(word, 0)) for name, word in CLAIM_WORDS.items()}
-        self.add(claim.id, claim.answer("small"), tests.difference, "points", records_of(tests, paper),
-                 tests=len(tests), **decided)
-        self.add(f"{claim.id}, outcome", claim.summary("small"))
-
     def csv(self) -> str:
         rows = pd.DataFrame(map(astuple, self.values()), columns=[field.name for field in fields(Fact)], dtype=object)
         return rows.to_csv(index=False, lineterminator="\n")
@@ -180,15 +171,23 @@ class Facts(dict): # name -> `Fact`
             lstrip_blocks=True)
         environment.filters |= FILTERS
         environment.globals |= names | self | {
-            "link": _link, "claim": lambda name: f"{_link(name)}: {str(self[name]).lower()}",
-            "answer": lambda name: f"*{str(self[name]).lower()}* ({_link(name)})",
+            "claim": lambda name: f"{_link(name)}: {str(self[name]).lower()}",
             "outcome": lambda name: f"{_link(name)}: {self[f'{name}, outcome']}"}
         return environment.from_string(text).render()
 
 
+NUMBER = re.compile(r"(?<![\w.,@/#-])[+−]?\d+(?:,\d{3})*(?:\.\d+)?%?(?![\w]|\.\d)")
+
+
+def facts_that_show(facts: Facts, number: str) -> list[str]: # number: as a page prints it, or the name of a fact
+    "Find the facts that a page may display as a number; its sign may stand in a verb."
+    asked = number.replace("-", "−").lstrip("+−")
+    return [name for name, fact in facts.items() if name == number or asked in {
+        shown.lstrip("+−") for text in (str(fact), fact.estimate) for shown in NUMBER.findall(text)}]
+
+
 def _link(claim: str) -> str:
-    papers = {"A": "itvreg", "B": "arr", "C": "scan"}
-    return f"[{claim}](./{papers[claim.removeprefix('R-').removeprefix('Q-')[0]]}/claims.ipynb#{claim.lower()})"
+    return f"[{claim}](./claims.ipynb#{claim.lower()})"
 
 
 FILTERS = {

@@ -14,7 +14,7 @@ from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .report import page_of
 from .tables import DIGITS, background, differences, intervals, main, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std
-from .verdicts import resting_on
+from .claims import resting_on
 
 
 MOST_WORDS = 750 # of a page, for each printed table or figure that it is about
@@ -44,7 +44,7 @@ def show_answer(
     estimates, tests = folded(comparisons) if is_estimated else (comparisons, "")
     words = f"{note} {VERDICTS}".strip() if is_estimated else note
     fold = ('<details markdown="1"><summary>Tests one by one</summary>\n', tests, "</details>") if is_estimated else ()
-    show(f"**Answer.** {answer}", estimates, words, *fold, resting_on(results, *studies, of_paper=True))
+    show(f"**Answer.** {answer}", estimates, words, *fold, resting_on(results, *studies))
 
 
 Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name here, or names

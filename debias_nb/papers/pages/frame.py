@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from typing import get_args
 
 import pandas as pd
@@ -183,6 +184,7 @@ class Results:
     own."""
     fresh: bool = False   # planted records of this machine's `_runs/` instead of the committed reference
     is_page: bool = False # whether pages are made: `study` runs nothing
+    pages: Path | None = None # where they go; None: reports/
     values: dict = field(default_factory=dict) # of `once`
 
     @contextmanager

@@ -165,11 +165,11 @@ def _csv(frame: pd.DataFrame) -> bytes:
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "facts": "FACTS",
+    "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES",
     "findings": "FINDINGS", **{study: study for study in STUDIES},
-    "report": "REPORT", "cost": "COST", "maintenance": "MAINTENANCE", "contents": "README",
+    "cost": "COST", "maintenance": "MAINTENANCE", "contents": "README",
 }
-OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
+OF_PAPER = ("errata", "as_printed") # further notebooks in the folder of each paper
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
 # of a file of this project, and not its part behind a #
 ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])')
