@@ -16,7 +16,8 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 
 from ..settings import EncoderConfig, World
 from ..checks import MOST_SEEDS, ConfigError, check_known, check_seeds, quoted
-from ..files import Count, Names, Natural, Settings, Strict, fingerprint, load_config, once_per_state, project_root
+from ..files import Count, Names, Natural, Settings, Strict, explain, fingerprint, load_yaml, once_per_state
+from ..files import project_root
 from .settings import PAIRS, AnyCorpus, AnyMethod, AnyTraining, CorpusConfig, MethodConfig, TrainConfig, task_settings
 
 Profile = Literal["planted", "small", "paper"]
@@ -305,12 +306,40 @@ def configured(
     pattern: str, # of files in `experiments/`
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> list[str]: # `paper/experiment`
-    "List the experiments with a configuration in such a file."
-    files = (Path(root or project_root()) / "experiments").glob(pattern)
-    return sorted({f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files if "." in file.stem})
+    "List the experiments with a configuration in such a file; `*.planted.yaml` asks for a profile."
+    name, _, profile = pattern.removesuffix(".yaml").partition(".")
+    files = sorted((Path(root or project_root()) / "experiments").glob(f"{name}.yaml"))
+    return [f"{file.parent.name}/{file.stem}" for file in files
+            if file.parent.name != "printed" and file.stem not in STATEMENTS and (
+                profile in ("", "*") or profile in sections(file))]
 
 
-_load_experiment_once = once_per_state(load_config)
+STATEMENTS = ("claims", "errata") # the files beside those of experiments
+
+
+def sections(path: Path) -> dict[str, dict]: # profile -> what an experiment says at it
+    "Read the profiles of an experiment."
+    return sections_of(load_yaml(path), path)
+
+
+def sections_of(settings: dict, path: Path) -> dict[str, dict]:
+    "Part a file by profile: what stands above them holds for all."
+    common = {key: value for key, value in settings.items() if key not in get_args(Profile)}
+    place = {"paper": path.parent.name, "experiment": path.stem}
+    return {profile: common | place | {"profile": profile} | settings[profile]
+            for profile in get_args(Profile) if profile in settings}
+
+
+def _load_experiment(path: Path, profile: Profile, source: str) -> ExperimentConfig:
+    settings = sections(path)
+    check_known(f"profile in {source} called", profile, settings, ConfigError)
+    try:
+        return ExperimentConfig.model_validate(settings[profile])
+    except ValidationError as e:
+        raise ConfigError(explain(e, f"{source}, {profile}")) from None
+
+
+_load_experiment_once = once_per_state(_load_experiment)
 
 
 def load_experiment(
@@ -318,15 +347,7 @@ def load_experiment(
     profile: Profile,
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> ExperimentConfig:
-    "Read and validate `experiments/<paper>/<experiment>.<profile>.yaml`. Raise `ConfigError`."
-    folder = Path(root or project_root()) / "experiments"
-    name_and_profile = f"{name}.{profile}"
-    path = folder / f"{name_and_profile}.yaml"
-    if not path.is_file():
-        names = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.*.yaml"))]
-        check_known("configuration", name_and_profile, names, ConfigError)
-    source = f"experiments/{name_and_profile}.yaml"
-    config = _load_experiment_once(path, ExperimentConfig, source)
-    if (config.name, config.profile) != (name, profile):
-        raise ConfigError(f"{source}: says it is {config.name} at {config.profile}")
-    return config
+    "Read and validate a profile of `experiments/<paper>/<experiment>.yaml`. Raise `ConfigError`."
+    check_known("configuration", name, configured("*/*.yaml", root), ConfigError)
+    return _load_experiment_once(Path(root or project_root()) / f"experiments/{name}.yaml", profile,
+                                 f"experiments/{name}.yaml")

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, Json, ValidationError
 
 from ..files import explain, parse_yaml
-from .config import ExperimentConfig, Profile, load_experiment
+from .config import ExperimentConfig, Profile, load_experiment, sections_of
 from .origin import git, history, unknown_code
 from .parquet import published, published_columns
 from .records import comparable, committed_store
@@ -65,14 +65,17 @@ SPELLING = re.compile(r"\bregulariser:") # and spelled this setting otherwise
 @lru_cache(maxsize=None)
 def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
     "Return the ids of the runs that an experiment's configuration named at a commit; none if there was no file."
-    for folder in FOLDERS:
+    name, _, profile = place.partition(".")
+    for file in (f"experiments/{name}.yaml", *(f"{folder}/{place}.yaml" for folder in FOLDERS)):
         with suppress(subprocess.CalledProcessError):
-            text = git(root, "show", f"{commit}:{folder}/{place}.yaml")
+            text = git(root, "show", f"{commit}:{file}")
             break
     else:
         return frozenset()
     text = SPELLING.sub("regularizer:", WORLDS.sub(r"worlds: \1", text))
-    settings = parse_yaml(text, f"{folder}/{place}.yaml at {commit[:8]}")
+    settings = parse_yaml(text, f"{file} at {commit[:8]}")
+    if profile in settings:
+        settings = sections_of(settings, Path(file))[profile]
     of_runs = {name: settings[name] for name in ExperimentConfig.model_fields if name in settings and name != "tables"}
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ...checks import UserError, check_known, counted, stoppable
 from ...files import project_root
-from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
+from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, sections, typed
 from .cells import COMPLETE, Cell, table_cells
 from ...runs.pairing import record_results, run_of
 from ...runs.parameters import check_injected
@@ -28,8 +28,8 @@ def profiles_of(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest last
     "List the profiles that an experiment has a configuration for."
-    folder = project_root() / "experiments"
-    return [profile for profile in PROFILES if (folder / f"{name}.{profile}.yaml").is_file()]
+    path = project_root() / f"experiments/{name}.yaml"
+    return list(sections(path)) if path.is_file() else []
 
 
 def all_experiments(paper: str) -> list[ExperimentConfig]:
