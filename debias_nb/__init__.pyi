@@ -28,13 +28,9 @@ from .diagnosis.compare import TrainingSettings as TrainingSettings
 from .diagnosis.compare import compare as compare
 from .diagnosis.diagnosis import Diagnosis as Diagnosis
 from .diagnosis.diagnose import diagnose as diagnose
-from .diagnosis.published import diagnose_results as diagnose_results
-from .diagnosis.all_clear import diagnose_texts as diagnose_texts
 from .diagnosis.evaluator import DiagnosisEvaluator as DiagnosisEvaluator
-from .diagnosis.external_scores import diagnose_scores as diagnose_scores
-from .diagnosis.external_scores import score_pairs as score_pairs
 from .diagnosis.models import load_model as load_model
-from .diagnosis.files.pairs_file import read_pairs_file as read_pairs_file
+from .diagnosis.pairs import read_pairs_file as read_pairs_file
 from .encoders.interventions import Importance as Importance
 from .encoders.interventions import choose as choose
 from .encoders.interventions import importance as importance

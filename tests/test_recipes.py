@@ -318,7 +318,7 @@ USE_MEASURE = """
 import numpy as np
 from debias_nb.diagnosis.test_sets import as_test
 from debias_nb.diagnosis.titles import TITLES
-from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.diagnosis.pairs import read_pairs_file
 from debias_nb.measures.rankings import candidate_levels, precision
 query, labels = np.repeat([0, 1], 6), np.array([1, 1, 0, 0, 0, 0] * 2)
 assert np.allclose(precision(candidate_levels(query, labels, np.arange(12.)[::-1])), [.4, .4])

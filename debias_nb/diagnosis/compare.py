@@ -16,8 +16,8 @@ from shutil import rmtree
 from typing import get_args
 
 from ..checks import LARGEST_SEED, ConfigError, EncoderError, check_known, check_whole
-from .files.forms import VALIDATION
-from .files.pairs_file import PairFile, Source, check_names
+from .pairs import VALIDATION
+from .pairs import PairFile, Source, check_names
 from ..data.registry import DataError
 from ..data.sentences import GENERAL_TEXTS
 from ..data.texts import HeldTexts, read_held_texts

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from ..checks import ConfigError, check_known, on_one_line
 from .changes import NEW, WHOLE, points
-from .files.forms import VALIDATION
+from .pairs import VALIDATION
 from .test_sets import figures, level
 from .titles import TITLES
 from .decision import LIKE, Result, overall, verdict_line
@@ -358,11 +358,11 @@ class Comparison:
             return "More seeds may tell."
         return "More seeds and more test data may tell."
 
-    def verdict(self, words: bool = False) -> str: # words: as of `verdict_line`
+    def verdict(self) -> str:
         "Return the line that a monitor reads, of the method that the recommendation names."
         method = self.recommendation.method
         results = self.recommendation.results[method]
-        return f"{verdict_line(results, overall(results, self.margin / 100), words)} | method={method}"
+        return f"{verdict_line(results, overall(results, self.margin / 100))} | method={method}"
 
     @cached_property
     def prior(self) -> Prior:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
-from .files.pairs_file import PairFile
+from .pairs import PairFile
 from ..data.registry import DataError, load_registry
 from ..data.sentences import GENERAL_SETS, GENERAL_TEXTS
 from ..data.texts import HeldTexts, read_texts

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError
-from .files.pairs_file import PairFile
+from .pairs import PairFile
 from ..data.registry import DataError
 from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy
