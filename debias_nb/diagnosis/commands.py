@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from typer import Exit, Option
 
-from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
+from ..checks import ConfigError, check_known
 from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_bar_shown
 from .options import Base, ColumnNames, FailOn, LikeTraining, Margin, Match, MatchFrom, Metric, Out, Overwrite
-from .options import Prompts, Sample, Seed, Tests, Threshold, Train, Tuned, Validation
+from .options import Prompts, Sample, Seed, Tests, Threshold, Train, Tuned
 from .options import check_metric_name, columns_by_name, folder, named_tests, number, texts_of, two_prompts
 from .ranges import check_numbers
 from .targets import COMPARISON, DIAGNOSIS, check_target_folder, check_targets, write_target
@@ -23,16 +23,12 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-VALIDATION = "validation " # as of `pairs`
-
-
 def _read_files(
-    train: str | None, tests: list[str], columns: list[str] | None, validation: list[str] | None = None, **matching,
+    train: str | None, tests: list[str], columns: list[str] | None, **matching,
 ) -> "dict[str, PairFile]": # `train` first if there is one
     "Read the files of a command. Raise `ConfigError` and `DataError`."
     from ..data.tables import check_file
     paths = named_tests(tests)
-    paths |= {VALIDATION + name: path for name, path in named_tests(validation or [], "--validation").items()}
     if train is not None:
         check_file(train)
     by_name = columns_by_name(columns or [])
@@ -106,62 +102,39 @@ def compare(
     train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")],
     test: Tests,
     methods: Annotated[str | None, Option(
-        help="Methods with commas between them, such as base,plain,outreg:1. "
-             "mymodule.Name is a loss or regularizer of your own. By default "
-             "base,plain,wise-ft,outreg,outreg-texts,itvreg.")] = None,
-    validation: Validation = None,
+        help="Methods with commas between them: base, plain, wise-ft, lora, outreg, itvreg, ...; outreg:1 has a strength, "
+             "outreg-texts reads --texts, mymodule.Name is your own. By default base,plain,wise-ft,outreg,itvreg.")] = None,
     texts: Annotated[str | None, Option(
-        help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests. A file has one per "
-             "line, or is named with a column, as in new.csv:question; general stands for general texts. Methods such "
-             "as outreg-texts keep the encoder near its base on them.")] = None,
+        help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests: one per line, or "
+             "new.csv:COLUMN; general stands for general texts.")] = None,
     columns: ColumnNames = None, match: Match = None, match_from: MatchFrom = None,
-    seeds: Annotated[int, number(
-        "seeds", "Number of training runs of each method. With 2 or 3 only large differences are found.")] = 3,
-    seed: Annotated[int, number("seed", "First seed. The last seed must be below 2**32.")] = 0,
-    learning_rate: Annotated[float | None, number(
-        "learning_rate", "Learning rate. By default one that suits the kind of encoder.")] = None,
-    epochs: Annotated[float | None, number("epochs", "Passes over the training data. Fractions are allowed.")] = None,
+    seeds: Annotated[int, number("seeds", "Number of trainings of each method.")] = 3,
+    seed: Annotated[int, number("seed", "First seed.")] = 0,
+    learning_rate: Annotated[float | None, number("learning_rate", "By default what suits the kind of encoder.")] = None,
+    epochs: Annotated[float | None, number("epochs", "Passes over the training data.")] = None,
     batch_size: Annotated[int | None, number("batch_size", "Number of pairs in a batch.")] = None,
     loss: Annotated[str | None, Option(
         help="Loss of sentence-transformers. By default CosineSimilarityLoss; without labels "
-             "MultipleNegativesRankingLoss, which trains on matches only.")] = None,
-    redraw: Annotated[float | None, number(
-        "redraw", "Fraction of the pairs that a seed trains on; each seed draws its own. Intervals then say what other "
-                  "pairs would change.")] = None,
+             "MultipleNegativesRankingLoss.")] = None,
     metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", prompts: Prompts = None,
     sample: Sample = None,
-    kind: Annotated[str | None, Option(
-        help="Kind of the training pairs: sentences or offers. If new data is of the other kind: sentences:offers or "
-             "offers:sentences.")] = None,
-    workers: Annotated[int | None, number(
-        "workers", "Number of trainings at a time. By default one on each core, or one on each GPU.")] = None,
     out: Annotated[Path, Option(
-        parser=folder, help="Folder for trials, tables and page. Finished trials in it are used again: the same "
-                            "command goes on where it was stopped.",
-    )] = Path("comparison"),
+        parser=folder, help="Folder for models, tables and page. Models in it are used again.")] = Path("comparison"),
     overwrite: Overwrite = False,
 ):
-    "Train each method on your pairs and report which differences are significant."
-    check_numbers(
-        seeds=seeds, seed=seed, sample=sample, margin=margin, workers=workers, learning_rate=learning_rate,
-        epochs=epochs, batch_size=batch_size,
-        redraw=redraw)
-    check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
+    "Train each method on your pairs and say which one to use."
+    numbers = {"seeds": seeds, "seed": seed, "sample": sample, "margin": margin}
+    training = {"learning_rate": learning_rate, "epochs": epochs, "batch_size": batch_size}
+    check_numbers(**numbers, **training)
     check_metric_name(metric)
     check_known("loss", loss or "CosineSimilarityLoss", get_args(OfLabels) + get_args(OfMatches), ConfigError)
-    both_prompts = two_prompts(prompts)
-    new_texts = texts and texts_of(texts)
+    both_prompts, new_texts = two_prompts(prompts), texts and texts_of(texts)
     _check_free(out, COMPARISON, overwrite)
-    files = _read_files(train, test, columns, validation, match=match, match_from=match_from)
+    files = _read_files(train, test, columns, match=match, match_from=match_from)
     from . import compare as comparing
-    training = files.pop("train")
-    held = {name.removeprefix(VALIDATION): file for name, file in files.items() if name.startswith(VALIDATION)}
-    tests = {name: file for name, file in files.items() if not name.startswith(VALIDATION)}
-    settings = comparing.TrainingSettings(learning_rate, epochs, batch_size, loss, redraw)
-    with interruptible(f"finished trials are kept in {out}"):
+    with interruptible(f"finished models are kept in {out}"):
         comparison = comparing.compare(
-            base, training, tests, methods, validation=held, texts=new_texts, training=settings, seeds=seeds, seed=seed,
-            metric=metric, margin=margin,
-            like=like, prompts=both_prompts, sample=sample, kind=kind, folder=out, workers=workers)
+            base, files.pop("train"), files, methods, texts=new_texts, loss=loss, metric=metric, like=like,
+            prompts=both_prompts, folder=out, **numbers, **training)
     _answer(comparison, out)
     echo(comparison.verdict())

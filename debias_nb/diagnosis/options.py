@@ -94,9 +94,6 @@ Tests = Annotated[list[str], Option(
                                         "anchor, positive and perhaps negatives. Or a folder with corpus, queries and "
                                         "qrels, as BEIR has it. Repeatable.")]
 Train = Annotated[str | None, Option(help="Pairs that the model was trained on. Any form of a test will do.")]
-Validation = Annotated[list[str] | None, Option(
-    metavar="NAME=FILE", help="Labeled pairs that are no test. On them the best of four values is chosen for each "
-                              "strength that you do not set. Repeatable.")]
 
 # how files are read
 ColumnNames = Annotated[list[str] | None, Option(

@@ -23,7 +23,6 @@ from ..data.tables import is_text, read_table
 from ..files import fingerprint, sha256_file
 
 LABELS = ("label", "labels", "score", "scores") # of sentence-transformers' data collator, in its order
-VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 MATCHING = ("match", "match_from") # what a match is
 READING = ("columns", *MATCHING)   # how a file is read
 RULE = (
@@ -31,6 +30,7 @@ RULE = (
     "negatives; nothing else may stand there")
 FORMS = {"pairs": "labeled pairs", "candidates": "anchor, positive and negatives", "retrieval": "anchor and positive"}
 FEW_LOST = .01 # of judgments, that may name what is not there
+BINARY = ("0", "1", "0.0", "1.0", "true", "false")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -183,18 +183,30 @@ def roles(title: str, table: pd.DataFrame, columns: tuple[str, ...], has_match: 
                             f"{', '.join(map(visible, header[:8]))}{closest(column, header)}")
     texts = list(columns or header)
     label = next((name for name in LABELS if name in texts), None)
-    if label is None and columns and len(texts) > 2 and (has_match or table[texts[-1]].map(_is_number).all()):
+    if label is None and columns and len(texts) > 2 and (
+            has_match or table[texts[-1]].map(_is_number).all() or _has_few_values(table[texts[-1]])):
         label = texts[-1]
     if label is not None:
         texts.remove(label)
-    wrong = [column for column in texts if not table[column].map(_holds_text).any()]
+    few = [column for column in texts[2:] if _has_few_values(table[column])] # as labels in words have
+    wrong = [column for column in texts if not table[column].map(_holds_text).any()] + few
     if len(texts) < 2 or wrong or label is not None and len(texts) > 2 or len({*texts}) < len(texts):
-        found = ", ".join(visible(column) + (" (no texts)" if column in wrong else "") for column in header[:8])
-        fitting = [column for column in texts if column not in wrong]
-        example = [*fitting[:2], *([label] if label else wrong[-1:])] if len(fitting) > 1 else ["LEFT", "RIGHT", "LABEL"]
+        found = ", ".join(visible(column) + (
+            " (few values)" if column in few else " (no texts)" if column in wrong else "") for column in header[:8])
+        lengths = {column: table[column].map(lambda cell: len(str(cell))).mean() for column in texts
+                   if column not in wrong}
+        longest = sorted(lengths, key=lengths.get)[-2:]
+        binary = [column for column in wrong if table[column].map(lambda cell: str(cell).strip().casefold() in BINARY).all()]
+        example = [*(column for column in lengths if column in longest), *([label] if label else (binary or few)[-1:])]
+        if len(longest) < 2:
+            example = ["LEFT", "RIGHT", "LABEL"]
         raise DataError(f"{title}: its columns are {found}. {RULE}. Name those to read, such as --columns "
                         f"{shlex.quote(','.join(example))}")
     return texts, label
+
+
+def _has_few_values(cells: pd.Series) -> bool:
+    return 10 * cells.map(str).nunique() <= len(cells)
 
 
 def _holds_text(cell) -> bool:
@@ -216,8 +228,8 @@ def _rows(title: str, table: pd.DataFrame, columns: tuple[str, ...], match, matc
     texts, label = roles(title, table, columns, match is not None or match_from is not None)
     form = "pairs" if label else "candidates" if len(texts) > 2 else "retrieval"
     if form != "pairs" and (match, match_from) != (None, None):
-        raise DataError(f"{title}: match and match_from read labels, and there are none ({FORMS[form]}: "
-                        f"{', '.join(texts)})")
+        raise DataError(f"{title}: match and match_from read labels, and no column is called one of {', '.join(LABELS)}; "
+                        f"name it last, such as --columns {shlex.quote(','.join(texts[:3]))}")
     names = (*texts, label) if label else tuple(texts)
     note = "" if names == ("left", "right", "label") else f"read as {FORMS[form]}: {', '.join(names)}"
     if label:
