@@ -18,7 +18,7 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     from debias_nb.diagnosis.methods import read_method, settings_for, tune
     from debias_nb.diagnosis.diagnose import diagnose
     from debias_nb.diagnosis.models import load_model
-    from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+    from debias_nb.diagnosis.pairs import read_pairs_file
     catalogue = Catalog(world)
     recipe = PretrainConfig(steps=steps, batch_size=64, learning_rate=2e-2)
     encoder = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)

@@ -9,20 +9,15 @@ from ..checks import nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
 from .registry import DataError, MissingData
 from .sentences import GENERAL_TEXTS, general_texts
-from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table
-from .tables import read_text
+from .tables import ENDINGS, VISIBLE, check_file, ending, is_text, path_and_part, read_table, read_text
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
     "Return a file of texts that is there, and the column that holds them; None: one text per line. Raises `DataError`."
-    location, _, column_name = str(source).rpartition(":")
-    path, column = Path(source), "text"
-    tables = FORMATS.keys() - {LINES}
-    if ending(location) in tables and not path.exists():
-        path, column = Path(location), column_name
-    if ending(path) in tables:
+    path, column = path_and_part(source)
+    if ending(path) in ENDINGS:
         check_file(path)
-        return path, column
+        return path, column or "text"
     check_regular(path, DataError)
     if not path.exists():
         raise DataError(f"texts of {path}: no such file")
@@ -33,28 +28,14 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
     "Read texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
-        text = read_text(path)
-        check_lines(f"texts of {path}", text)
-        return [line for line in LINE_END.split(text) if VISIBLE.search(line)]
-    import pandas as pd
-    with pd.option_context("mode.string_storage", "python"):
-        return _column_of_texts(path, column)
-
-
-def _column_of_texts(path: Path, column: str) -> list[str]:
-    "Read a column of a table. Raises `DataError`."
-    table = read_table(path)
-    if isinstance(table, dict): # of a file with a corpus
-        raise DataError(f"{path}: it holds queries, corpus and judgments; texts are expected, one a line or in "
-                        "a column")
-    if table.empty:
-        raise DataError(f"texts of {path}: no texts")
+        try:
+            return [line for line in read_text(path).splitlines() if VISIBLE.search(line)]
+        except (ValueError, OSError, EOFError) as e:
+            raise DataError(f"texts of {path}: {e}") from None
+    table, *_ = read_table(path)
     if column not in table:
         advice = f"name the column that holds the texts, as in {shlex.quote(f'{path}:COLUMN')}"
-        raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
-    if [*table].count(column) > 1:
-        raise DataError(f"{path}: one column {column!r} is expected, found {[*table].count(column)}")
-    check(str(path), table[column], table[column].map(is_text), "a text is expected")
+        raise DataError(f"{path}: no column {column!r}{nearest(column, list(table))}; {advice}")
     return table[column].tolist()
 
 

@@ -2,48 +2,38 @@
 
 A wrong option, file or header is told before PyTorch is imported, which takes seconds."""
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from typer import Exit, Option
 
-from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
+from ..checks import ConfigError, check_known
 from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_bar_shown
-from .options import Base, ColumnNames, FailOn, Group, LikeTraining, Margin, Match, MatchFrom, Metric, OtherTo, Out
-from .options import Overwrite
-from .options import Prompts, Sample, Seed, Tests
-from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
-from .options import folder, named_tests, names_of, number, texts_of, two_prompts
+from .options import Base, ColumnNames, FailOn, LikeTraining, Margin, Match, MatchFrom, Metric, Out, Overwrite
+from .options import Prompts, Sample, Seed, Tests, Threshold, Train, Tuned
+from .options import check_metric_name, columns_by_name, folder, named_tests, number, texts_of, two_prompts
 from .ranges import check_numbers
 from .targets import COMPARISON, DIAGNOSIS, check_target_folder, check_targets, write_target
 
 if TYPE_CHECKING:
-    from .files.pairs_file import PairFile
+    from .pairs import PairFile
 
 app = typer.Typer()
 
 
 def _read_files(
-    train: str | None, tests: list[str], columns: list[str] | None, *, has_scores: bool = False,
-    validation: list[str] | None = None,
-    group: str | None = None, where: str | None = None, **match_rules,
+    train: str | None, tests: list[str], columns: list[str] | None, **matching,
 ) -> "dict[str, PairFile]": # `train` first if there is one
-    "Read the files of a command; headers are checked before pandas is loaded. Raise `ConfigError` and `DataError`."
+    "Read the files of a command. Raise `ConfigError` and `DataError`."
     from ..data.tables import check_file
-    from .files.forms import VALIDATION, arguments_by_file, check_header, options_from
     paths = named_tests(tests)
-    for name, path in named_tests(validation or [], "--validation").items():
-        paths[VALIDATION + name] = path
     if train is not None:
-        check_file(Path(train))
+        check_file(train)
     by_name = columns_by_name(columns or [])
-    sources = paths if train is None else paths | {"train": train}
-    for name, arguments in arguments_by_file([*sources], by_name, has_scores, group, where).items():
-        check_header(sources[name], options_from(**arguments, **match_rules))
-    from .files.pairs_file import read_named_files
-    return read_named_files(train, paths, by_name, has_scores, is_bar_shown(None), group, where, **match_rules)
+    from .pairs import read_named_files
+    return read_named_files(train, paths, by_name, is_bar_shown(None), **matching)
 
 
 def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClear` or `Comparison`
@@ -66,120 +56,31 @@ def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: name
         check_targets([out / name for name in files if out.is_dir()], overwrite)
 
 
-def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) -> None:
-    "Print a diagnosis, write its files, and end as it is asked to."
-    _answer(diagnosis, out)
-    failures = diagnosis.failing(fail_on) if fail_on else []
-    if failures:
-        echo(f"--fail-on {fail_on}: {', '.join(failures)}")
-    echo(diagnosis.decision.verdict(verdict_words)) # what a monitor reads comes last
-    if failures:
-        raise Exit(1)
-
-
 @app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def diagnose(
     base: Base, tuned: Tuned, test: Tests, train: Train = None,
-    columns: ColumnNames = None, group: Group = None, where: Where = None, match: Match = None,
-    match_from: MatchFrom = None, other_to: OtherTo = None,
+    columns: ColumnNames = None, match: Match = None, match_from: MatchFrom = None,
     metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", threshold: Threshold = None,
-    prompts: Prompts = None, sample: Sample = None,
-    texts: Annotated[str | None, Option(
-        help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
-    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
-    overwrite: Overwrite = False,
+    prompts: Prompts = None, sample: Sample = None, seed: Seed = 0,
+    out: Out = None, fail_on: FailOn = None, overwrite: Overwrite = False,
 ):
     "Report whether, where and why fine-tuning made a model worse."
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
     check_metric_name(metric)
     both_prompts = two_prompts(prompts)
-    new_texts = texts and texts_of(texts)
     _check_free(out, DIAGNOSIS, overwrite)
-    files = _read_files(train, test, columns, group=group, where=where, match=match, match_from=match_from,
-                        other_to=other_to)
+    files = _read_files(train, test, columns, match=match, match_from=match_from)
     from . import diagnose as diagnosing
     diagnosis = diagnosing.diagnose(
         base, tuned, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold,
-        prompts=both_prompts, sample=sample,
-        texts=new_texts, seed=seed)
-    _end(diagnosis, out, fail_on, verdict_words)
-
-
-@app.command(rich_help_panel=OWN_PAIRS_PANEL)
-def diagnose_scores(
-    test: Tests,
-    scores: Annotated[list[str] | None, Option(
-        metavar="MODEL=FILE", help="Runs of a search: base=FILE and tuned=FILE, or base:TEST=FILE for one test. A run "
-                                   "is lines of TREC, a table, or predictions of mteb 2 or sentence-transformers. "
-                                   "Scores of pairs are columns: --columns left,right,label,base,tuned. "
-                                   "Repeatable.")] = None,
-    train: Train = None,
-    columns: ColumnNames = None, group: Group = None, where: Where = None, match: Match = None,
-    match_from: MatchFrom = None, other_to: OtherTo = None,
-    metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", threshold: Threshold = None,
-    sample: Sample = None,
-    texts: Annotated[str | None, Option(
-        help="Unlabeled pairs of the new data, with scores in columns base and tuned.")] = None,
-    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
-    overwrite: Overwrite = False,
-):
-    "Report whether and where scores of cross-encoders, APIs or searches got worse. Needs no models."
-    check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
-    check_metric_name(metric)
-    new_texts = texts and texts_of(texts)
-    _check_free(out, DIAGNOSIS, overwrite)
-    files = _read_files(
-        train, test, columns, has_scores=True, group=group, where=where, match=match, match_from=match_from,
-        other_to=other_to)
-    from .files.run_files import named_runs
-    runs = named_runs(scores or []) or None
-    from . import external_scores
-    training = files.pop("train", None)
-    diagnosis = external_scores.diagnose_scores(
-        files, runs, training, metric=metric, margin=margin, like=like, threshold=threshold, sample=sample,
-        texts=new_texts, seed=seed)
-    _end(diagnosis, out, fail_on, verdict_words)
-
-
-@app.command(rich_help_panel=OWN_PAIRS_PANEL)
-def diagnose_results(
-    base: Annotated[str, Option(help="Folder of the base's results, as `mteb run --output-folder` writes it.")],
-    tuned: Annotated[str, Option(help="Folder of the tuned model's results.")],
-    trained: Annotated[str | None, Option(
-        metavar="NAME,NAME", help="Tasks or data that the tuned model was trained on. By default those that its "
-                                  "model_meta.json declares.")] = None,
-    margin: Margin = 1., out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
-    overwrite: Overwrite = False,
-):
-    "Report what fine-tuning did to public tasks, kind by kind, from results of mteb."
-    check_numbers(margin=margin)
-    _check_free(out, DIAGNOSIS, overwrite)
-    from . import published
-    _end(published.diagnose_results(base, tuned, names_of(trained), margin), out, fail_on, verdict_words)
-
-
-@app.command(rich_help_panel=OWN_PAIRS_PANEL)
-def diagnose_texts(
-    texts: Annotated[str, Option(
-        help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, "
-             "perhaps with scores in columns base and tuned.")],
-    base: Annotated[str | None, Option(
-        help="Model before fine-tuning, as diagnose takes it. Not needed where there are scores.")] = None,
-    tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
-    prompts: Prompts = None, seed: Seed = 0, out: Out = None,
-    fail_on: Annotated[Literal["worse", "unsure"] | None,
-                       Option(help="unsure: exit with status 1 unless all is clear.")] = None,
-    overwrite: Overwrite = False,
-):
-    "Say whether all is clear on unlabeled texts, or what is new should be labeled."
-    check_numbers(seed=seed)
-    both_prompts = two_prompts(prompts)
-    new_texts = texts_of(texts)
-    _check_free(out, ["report.json"], overwrite)
-    from . import all_clear
-    answer = all_clear.diagnose_texts(new_texts, base, tuned, prompts=both_prompts, seed=seed)
-    _answer(answer, out)
-    raise Exit(fail_on == "unsure" and not answer.is_clear)
+        prompts=both_prompts, sample=sample, seed=seed)
+    _answer(diagnosis, out)
+    failures = diagnosis.failing(fail_on) if fail_on else []
+    if failures:
+        echo(f"--fail-on {fail_on}: {', '.join(failures)}")
+    echo(diagnosis.decision.verdict()) # what a monitor reads comes last
+    if failures:
+        raise Exit(1)
 
 
 @app.command(rich_help_panel=OWN_PAIRS_PANEL)
@@ -201,79 +102,39 @@ def compare(
     train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")],
     test: Tests,
     methods: Annotated[str | None, Option(
-        help="Methods with commas between them, such as base,plain,outreg:1. `debias-nb methods` lists them. "
-             "mymodule.Name is a loss or regularizer of your own. By default "
-             "base,plain,wise-ft,outreg,outreg-texts,itvreg.")] = None,
-    validation: Validation = None,
+        help="Methods with commas between them: base, plain, wise-ft, lora, outreg, itvreg, ...; outreg:1 has a strength, "
+             "outreg-texts reads --texts, mymodule.Name is your own. By default base,plain,wise-ft,outreg,itvreg.")] = None,
     texts: Annotated[str | None, Option(
-        help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests. A file has one per "
-             "line, or is named with a column, as in new.csv:question; general stands for general texts. Methods such "
-             "as outreg-texts keep the encoder near its base on them.")] = None,
-    columns: ColumnNames = None, where: Where = None, match: Match = None, match_from: MatchFrom = None,
-    other_to: OtherTo = None,
-    seeds: Annotated[int, number(
-        "seeds", "Number of training runs of each method. With 2 or 3 only large differences are found.")] = 3,
-    seed: Annotated[int, number("seed", "First seed. The last seed must be below 2**32.")] = 0,
-    learning_rate: Annotated[float | None, number(
-        "learning_rate", "Learning rate. By default one that suits the kind of encoder.")] = None,
-    epochs: Annotated[float | None, number("epochs", "Passes over the training data. Fractions are allowed.")] = None,
+        help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests: one per line, or "
+             "new.csv:COLUMN; general stands for general texts.")] = None,
+    columns: ColumnNames = None, match: Match = None, match_from: MatchFrom = None,
+    seeds: Annotated[int, number("seeds", "Number of trainings of each method.")] = 3,
+    seed: Annotated[int, number("seed", "First seed.")] = 0,
+    learning_rate: Annotated[float | None, number("learning_rate", "By default what suits the kind of encoder.")] = None,
+    epochs: Annotated[float | None, number("epochs", "Passes over the training data.")] = None,
     batch_size: Annotated[int | None, number("batch_size", "Number of pairs in a batch.")] = None,
     loss: Annotated[str | None, Option(
         help="Loss of sentence-transformers. By default CosineSimilarityLoss; without labels "
-             "MultipleNegativesRankingLoss, which trains on matches only.")] = None,
-    redraw: Annotated[float | None, number(
-        "redraw", "Fraction of the pairs that a seed trains on; each seed draws its own. Intervals then say what other "
-                  "pairs would change.")] = None,
+             "MultipleNegativesRankingLoss.")] = None,
     metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", prompts: Prompts = None,
     sample: Sample = None,
-    kind: Annotated[str | None, Option(
-        help="Kind of the training pairs: sentences or offers. If new data is of the other kind: sentences:offers or "
-             "offers:sentences.")] = None,
-    workers: Annotated[int | None, number(
-        "workers", "Number of trainings at a time. By default one on each core, or one on each GPU.")] = None,
     out: Annotated[Path, Option(
-        parser=folder, help="Folder for trials, tables and page. Finished trials in it are used again: the same "
-                            "command goes on where it was stopped.",
-    )] = Path("comparison"),
-    verdict_words: VerdictWords = False, overwrite: Overwrite = False,
+        parser=folder, help="Folder for models, tables and page. Models in it are used again.")] = Path("comparison"),
+    overwrite: Overwrite = False,
 ):
-    "Train each method on your pairs and report which differences are significant."
-    check_numbers(
-        seeds=seeds, seed=seed, sample=sample, margin=margin, workers=workers, learning_rate=learning_rate,
-        epochs=epochs, batch_size=batch_size,
-        redraw=redraw)
-    check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
+    "Train each method on your pairs and say which one to use."
+    numbers = {"seeds": seeds, "seed": seed, "sample": sample, "margin": margin}
+    training = {"learning_rate": learning_rate, "epochs": epochs, "batch_size": batch_size}
+    check_numbers(**numbers, **training)
     check_metric_name(metric)
     check_known("loss", loss or "CosineSimilarityLoss", get_args(OfLabels) + get_args(OfMatches), ConfigError)
-    both_prompts = two_prompts(prompts)
-    new_texts = texts and texts_of(texts)
+    both_prompts, new_texts = two_prompts(prompts), texts and texts_of(texts)
     _check_free(out, COMPARISON, overwrite)
-    files = _read_files(
-        train, test, columns, validation=validation, where=where, match=match, match_from=match_from, other_to=other_to)
+    files = _read_files(train, test, columns, match=match, match_from=match_from)
     from . import compare as comparing
-    from .files.forms import VALIDATION
-    training = files.pop("train")
-    held = {name.removeprefix(VALIDATION): file for name, file in files.items() if name.startswith(VALIDATION)}
-    tests = {name: file for name, file in files.items() if not name.startswith(VALIDATION)}
-    settings = comparing.TrainingSettings(learning_rate, epochs, batch_size, loss, redraw)
-    with interruptible(f"finished trials are kept in {out}"):
+    with interruptible(f"finished models are kept in {out}"):
         comparison = comparing.compare(
-            base, training, tests, methods, validation=held, texts=new_texts, training=settings, seeds=seeds, seed=seed,
-            metric=metric, margin=margin,
-            like=like, prompts=both_prompts, sample=sample, kind=kind, folder=out, workers=workers)
+            base, files.pop("train"), files, methods, texts=new_texts, loss=loss, metric=metric, like=like,
+            prompts=both_prompts, folder=out, **numbers, **training)
     _answer(comparison, out)
-    echo(comparison.verdict(verdict_words))
-
-
-@app.command(rich_help_panel=OWN_PAIRS_PANEL)
-def forms():
-    "List the forms, metrics and formats of files."
-    from .test_sets import forms_table
-    echo(forms_table())
-
-
-@app.command(rich_help_panel=OWN_PAIRS_PANEL)
-def methods():
-    "List the methods of compare."
-    from .methods import methods_table
-    echo(methods_table())
+    echo(comparison.verdict())

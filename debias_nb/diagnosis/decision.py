@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LARGE', 'LIKE', 'MARKS', 'Call', 'MUCH', 'NOT_BETTER', 'QUESTION', 'RETRAIN', 'KEEP', 'NEW_DATA', 'AVERAGED',
-           'ANSWERS', 'OTHER_WORDS', 'Result', 'results_of', 'Averaged', 'averaged', 'Decision', 'listed', 'named',
+           'ANSWERS', 'Result', 'results_of', 'Averaged', 'averaged', 'Decision', 'listed', 'named',
            'fits', 'overall', 'margin_sentence', 'most_lost', 'metrics_of', 'contradicting', 'by_others', 'not_by_all',
            'Evidence', 'Wording', 'decide', 'passing_moved', 'with_moved_scores', 'verdict_line', 'cards']
 
@@ -211,9 +211,9 @@ class Decision:
         names = [result.test for result in self.results if result.word == "worse" or unsure and result.may_lose(margin)]
         return names + self.unusable * unsure
 
-    def verdict(self, words: bool = False) -> str:
+    def verdict(self) -> str:
         "Write the `verdict_line` of the tuned encoder, with its own threshold where the scores alone moved."
-        line = verdict_line(self.results, self.word, words)
+        line = verdict_line(self.results, self.word)
         return line if self.threshold is None else f"{line} | threshold={self.threshold:.4f}"
 
 # %% ../../nbs/diagnosis/decision.ipynb #names-of-tests
@@ -288,8 +288,6 @@ def _needed_cases(results: list[Result], margin: float) -> str:
     "Say what tests that cannot tell do exclude, and what else it takes."
     parts = []
     for result in results:
-        if result.counted == "tasks": # a task more is no draw of these
-            continue
         shortfall = result.cases * (result.found / margin) ** 2 - result.cases
         request = (f"about {math.ceil(shortfall / 100) * 100:,} more {result.counted}" if 0 < shortfall < math.inf
                    else f"more {result.counted}")
@@ -489,7 +487,7 @@ class Wording(Evidence):
 
     @property
     def everywhere(self) -> str:
-        return "on average over tasks" if self.results[0].counted == "tasks" else "on every test"
+        return "on every test"
 
     @property
     def more(self) -> str:
@@ -626,13 +624,8 @@ def with_moved_scores(decision: Decision, table: pd.DataFrame) -> Decision: # ta
                    threshold=float(adjusted.threshold[test]))
 
 # %% ../../nbs/diagnosis/decision.ipynb #line
-# that scripts of sentence-transformers print
-OTHER_WORDS = dict(zip(WORDS, ("WIN", "REGRESSION", "MARGINAL", "MARGINAL")))
-
-
 def verdict_line(
     results: list[Result], word: str,
-    words: bool = False, # those of the scripts of sentence-transformers' users
 ) -> str:
     """Write the line that a monitor reads: the word, and the test that says it most.
 
@@ -645,11 +638,8 @@ def verdict_line(
         change, low, high = (f"{round(value, 4) + 0.:+.4f}" for value in (worst.change, worst.low, worst.high))
         parts = {"metric": worst.metric, "base": f"{worst.value - worst.change:.4f}", "tuned": f"{worst.value:.4f}",
                  "change": change, "interval": f"[{low}, {high}]", "test": worst.name.replace("`", "")}
-    verdict = OTHER_WORDS[word] if words else word.replace("within the", "within").replace(" ", "-")
+    verdict = word.replace("within the", "within").replace(" ", "-")
     line = "VERDICT: {word} | metric={metric} | base={base} | tuned={tuned} | change={change} {interval} | test={test}"
-    if words:
-        line = ("VERDICT: {word} | score={tuned} | baseline={base} | delta={change} | interval={interval} | "
-                "metric={metric} | test={test}")
     return line.format(word=verdict, **parts)
 
 # %% ../../nbs/diagnosis/decision.ipynb #c8548822

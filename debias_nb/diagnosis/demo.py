@@ -6,7 +6,7 @@ from .diagnosis import Diagnosis
 from .diagnose import diagnose
 from .methods import read_method, settings_for, tune
 from .models import load_model
-from .files.pairs_file import read_pairs_file
+from .pairs import read_pairs_file
 
 BRANDS = "acme bolt coda dune echo flux gale husk iris jade kite luna".split()
 THINGS = (

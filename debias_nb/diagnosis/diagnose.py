@@ -7,22 +7,18 @@ __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 's
            'read_inputs', 'report', 'diagnose']
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #f8fd5144
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..checks import counted
-from .files.pairs_file import PairFile, Source
+from .pairs import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.kinds import has_template
-from ..data.texts import HeldTexts
-from .all_clear import all_clear, read_unlabeled
 from ..bars import is_bar_shown, with_bar
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, fits, results_of, with_moved_scores
@@ -32,7 +28,7 @@ from .evidence import flat_scores, flaws, open_ties, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
 from .inputs import BOTH_LABELS, apart_of, load_pair, made_of, read_files
 from .inputs import setting_differences
-from .models import Model, Scorer, has_routes, mixed_scorer, pair_scores
+from .models import Model, Scorer, has_routes, is_function, mixed_scorer, pair_scores
 from .models import reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
@@ -208,13 +204,11 @@ def _heading_of_same_weights(base: Scorer, tuned: Scorer) -> str:
 
 def _unusable(
     tests: list[Test], overlap: dict[str, int], unread: dict[str, float], cosines: list[str], margin: float = MARGIN,
-    void_tests: dict[str, str] | None = None,
 ) -> dict:
     """Find the tests that show a broken encoder, else those that say nothing, as `decide` takes them.
 
-    `unread` is of `reading_warnings`, `cosines` of `flat_scores`; `void_tests` has tests that are found to say nothing
-    already."""
-    void, broken = dict(void_tests or {}), {}
+    `unread` is of `reading_warnings`, `cosines` of `flat_scores`."""
+    void, broken = {}, {}
     for test in tests:
         flat = flat_scores(test, cosines)
         reasons = [flat["base"]] if "base" in flat else []
@@ -264,7 +258,6 @@ class Findings:
     texts: int = 0                           # whose words were looked at
     suspects: np.ndarray = field(default_factory=lambda: np.empty(0, int)) # rows of training
     unread: dict[str, float] = field(default_factory=dict)   # of `reading_warnings`
-    void: dict[str, str] = field(default_factory=dict)       # test -> why it decides nothing
     heading_prefix: str = ""                       # what is before the heading
     reason_suffix: str = ""                       # and behind the reason
 
@@ -386,7 +379,6 @@ class Inputs(NamedTuple):
     files: dict[str, PairFile]
     tests: list[Test]
     left_out: dict[str, str]
-    texts: tuple[HeldTexts, PairFile | None] | None # unlabeled ones
 
     @property
     def train(self) -> PairFile | None:
@@ -397,13 +389,12 @@ class Inputs(NamedTuple):
         return {name: file for name, file in self.files.items() if name != "train"}
 
 
-def read_inputs(train: Source | None, tests: dict, texts, rule: Rule, progress: bool) -> Inputs:
-    "Check numbers, and read files and texts."
+def read_inputs(train: Source | None, tests: dict, rule: Rule, progress: bool) -> Inputs:
+    "Check numbers, and read files."
     check_numbers(seed=rule.seed, sample=rule.sample, margin=rule.margin, threshold=rule.threshold)
-    new_texts = None if texts is None else read_unlabeled(texts)
     files = read_files(train, tests, progress)
     test_files = {name: file for name, file in files.items() if name != "train"}
-    return Inputs(files, *_large_enough(test_files, rule.seed, rule.metric, rule.sample), new_texts)
+    return Inputs(files, *_large_enough(test_files, rule.seed, rule.metric, rule.sample))
 
 
 def report(
@@ -417,7 +408,7 @@ def report(
     for test in with_bar(tests, "word overlap", progress):
         test.add_overlap_scores()
     defects = flaws(train, tests, findings.suspects, progress)
-    unusable = _unusable(tests, _overlap(defects), findings.unread, findings.cosines, margin, findings.void)
+    unusable = _unusable(tests, _overlap(defects), findings.unread, findings.cosines, margin)
     family = [test for test in tests if unusable["broken"] or test.name not in unusable["unusable"]] or tests
     table = verdicts(family, disjoint, margin)
     steps = averaged(family, findings.mixes, disjoint, margin) if scorers else None
@@ -432,7 +423,7 @@ def report(
         "checks": _checks(scorers, train)}
     options = rule._asdict() | {"prompts": prompts}
     facts = made_of(
-        command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
+        command, models, inputs.files, inputs.test_files, options, settings)
     is_harmed = (table.verdict == "worse").any()
     program = snippet(scorers, inputs.files, share, is_harmed, meets_rule) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes
@@ -444,10 +435,26 @@ def report(
         decision, table, **_sentences(tests, table, inputs.left_out, defects, findings), **of_tests,
         words=findings.words, shortcuts=findings.shortcuts, flaws=defects, snippet=program, facts=facts, notes=notes,
         left_out=inputs.left_out,
-        averaged=changes_by_share(steps or [], decision.results),
-        all_clear=inputs.texts and all_clear(scorers, *inputs.texts, rule.seed))
+        averaged=changes_by_share(steps or [], decision.results))
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #711b2d3f
+NO_WEIGHTS = "Two functions were given, not models: words and averaged weights need the weights, and are left out."
+
+
+def _of_functions(base, tuned, tests: list[Test]) -> Findings:
+    """Fill the scores of the tests with those of two functions of left and right texts, such as cross-encoders or APIs.
+
+    Raise `DataError` for what is not one finite score a pair."""
+    for test, (name, function) in product(tests, {"base": base, "tuned": tuned}.items()):
+        if test.file.form == "retrieval":
+            raise DataError(f"{test.name}: functions score pairs or triplets; a corpus is searched by models")
+        scores = np.asarray(function(test.left, test.right), float)
+        if scores.shape != (len(test.left),) or not np.isfinite(scores).all():
+            raise DataError(f"{test.name}: {name} gives no {len(test.left):,} finite scores")
+        test.scores[name] = scores
+    return Findings(tests, [], [NO_WEIGHTS])
+
+
 def diagnose(
     base: "Model",
     tuned: "Model",
@@ -460,7 +467,6 @@ def diagnose(
     threshold: float | None = None,
     prompts: tuple[str, str] | None = None,
     sample: int | None = None,
-    texts: str | Path | Iterable[str] | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Diagnosis:
@@ -470,7 +476,8 @@ def diagnose(
     ----------
     base, tuned : str, Path or SentenceTransformer
         Model before and after fine-tuning: a folder, a name that `debias-nb data` lists, a hub id (name@commit), or in
-        memory.
+        memory. Or two functions, each of a list of left and a list of right texts, that return a score a pair, such as
+        cross-encoders or APIs.
     train : str, Path, table or PairFile, optional
         What it was trained on, as a test. Without it overlap with training, unseen words and shortcuts are left out.
     tests : dict
@@ -490,8 +497,6 @@ def diagnose(
         Prompts before left and right texts, or their names; by default the model's own for queries and documents.
     sample : int in [10, inf), optional
         Pairs or queries of each test, and pairs of training that are scored, at most; by default all.
-    texts : str, Path, list or table, optional
-        Unlabeled texts of the new data, as `diagnose_texts` takes them.
     seed : int in [0, 4294967295]
         Seed of samples and bootstrap.
     progress : bool, optional
@@ -520,7 +525,10 @@ def diagnose(
     """
     rule = Rule(seed, metric, sample, margin, like, threshold)
     bars = is_bar_shown(progress)
-    inputs = read_inputs(train, tests or {}, texts, rule, bars)
-    models = load_pair(base, tuned, prompts)
-    findings = _of_models(models, inputs.train, inputs.tests, rule.least, sample or PairTest.sample, seed, bars)
+    inputs = read_inputs(train, tests or {}, rule, bars)
+    if is_function(base) and is_function(tuned):
+        models, findings = {}, _of_functions(base, tuned, inputs.tests)
+    else:
+        models = load_pair(base, tuned, prompts)
+        findings = _of_models(models, inputs.train, inputs.tests, rule.least, sample or PairTest.sample, seed, bars)
     return report("diagnose", models, inputs, inputs.tests, findings, rule, bars, prompts)

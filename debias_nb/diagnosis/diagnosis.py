@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from ..checks import on_one_line
-from .all_clear import AllClear
 from .changes import WHOLE, points, side_of
 from .decision import KEEP, NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
@@ -227,8 +226,6 @@ class Diagnosis:
         One row per test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
     ranks : dict
         Test of queries to how their ranks moved.
-    all_clear : AllClear, optional
-        What unlabeled texts say.
     """
     decision: Decision
     verdicts: pd.DataFrame
@@ -248,7 +245,6 @@ class Diagnosis:
     averaged: pd.DataFrame = field(default_factory=pd.DataFrame)
     thresholds: pd.DataFrame = field(default_factory=pd.DataFrame)
     ranks: dict[str, dict] = field(default_factory=dict)
-    all_clear: AllClear | None = None
 
     @property
     def cards(self) -> list[dict]:
@@ -280,22 +276,18 @@ class Diagnosis:
             note = self.facts.get(key) or HOW_TO_READ.get(key, "")
             sections.append(Section(key, title, texts, shown(by_name, columns), pictures.get(key, ""),
                                     programs.get(key, ""), note))
-        without_labels = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences
-                                 if self.all_clear else [])
-        return [*sections, without_labels, made_section(self.facts, self.notes)]
+        return [*sections, made_section(self.facts, self.notes)]
 
     def html(self) -> str:
         "Write one self-contained page."
-        base, tuned = (model["name"] for model in self.facts["models"].values())
+        names = [model["name"] for model in self.facts["models"].values()] or ["base", "tuned"]
+        base, tuned = names
         subtitle = (f"`{base}` before, `{tuned}` after." if base != tuned
                     else "The encoder before and after fine-tuning.")
         decision = self.decision
         call = decision.call
         cases = listed([result.counted for result in decision.results] or ["pairs"])
         step = decision.reason if decision.reason.startswith(URGENT_REASONS) else STEPS[call].format(cases=cases)
-        if cases == "tasks" and call == "cannot tell":
-            step = ("Run more tasks with mteb, or give what `mteb run --prediction-folder` writes to --scores, which "
-                    "has intervals by query.")
         if decision.is_void:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif decision.reason.endswith(KEEP):
@@ -353,7 +345,6 @@ class Diagnosis:
                      *self.reasons]
         if self.facts["files"] and "train" not in self.facts["files"]:
             sentences.append(NO_TRAINING)
-        sentences += self.all_clear.sentences if self.all_clear else []
         return "\n".join(map(on_one_line, [f"{self.decision.heading} {self.decision.reason}", *sentences]))
 
     def _repr_html_(self) -> str:

@@ -1,10 +1,6 @@
 """An evaluator for sentence-transformers' trainer that keeps the step at which no test has lost."""
-from collections.abc import Iterable
-from pathlib import Path
-
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
-from .all_clear import neighbor_churn, neighbors, read_unlabeled, sample_distinct
 from .inputs import read_files
 from .test_sets import as_test
 from .models import Model, load_model
@@ -19,15 +15,12 @@ class DiagnosisEvaluator(SentenceEvaluator):
         Name to what is tested on, as `diagnose` takes it.
     base : str, Path or SentenceTransformer
         The encoder before fine-tuning; a model in memory is measured now, before it is trained.
-    texts : str, Path, list or table, optional
-        Unlabeled texts of the new data, as in `diagnose`.
 
     Returns
     -------
     dict of float
         When called with a model: `worst_change`, the change of the test that changed worst, which is the primary
-        metric, and for each test its value and change; with texts `changed_neighbors`, of each text's ten nearest;
-        fractions.
+        metric, and for each test its value and change; fractions.
 
     Raises
     ------
@@ -45,13 +38,11 @@ class DiagnosisEvaluator(SentenceEvaluator):
     >>> evaluator(model)["worst_change"]
     0.0
     """
-    def __init__(self, tests: dict, base: Model, texts: str | Path | Iterable[str] | None = None):
+    def __init__(self, tests: dict, base: Model):
         super().__init__()
         scorer = load_model(base)
         self.tests = {test: as_test(test, file) for test, file in read_files(None, tests).items()}
         self.base = {test: self._value(test_set, scorer) for test, test_set in self.tests.items()}
-        self.texts = [] if texts is None else sample_distinct(read_unlabeled(texts)[0].texts)
-        self.neighbors = neighbors(scorer, self.texts) if self.texts else None
         self.primary_metric = "worst_change"
 
     def _value(self, test, scorer) -> float:
@@ -65,7 +56,5 @@ class DiagnosisEvaluator(SentenceEvaluator):
         metrics = {"worst_change": min(changes.values())}
         for test, test_set in self.tests.items():
             metrics |= {f"{test}_{test_set.metric}": values[test], f"{test}_change": changes[test]}
-        if self.texts:
-            metrics["changed_neighbors"] = neighbor_churn(self.neighbors, neighbors(scorer, self.texts))
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics

@@ -10,12 +10,11 @@ from .test_sets import (
 from .test_sets import split_halves
 from ..bars import with_bar
 from .models import Scorer, pair_scores
-from .files.pairs_file import PairFile
+from .pairs import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of
 from .changes import MARGIN
 from ..measures.stats import judge
 
-MOST_GROUPS = 12
 FEWEST_CASES = 10 # pairs of either class, or queries, in a slice
 
 
@@ -84,13 +83,10 @@ def slices(
     "Measure the change in each slice that is large enough; a kind with one slice alone is left out."
     rows = []
     for test, sample in zip(tests, smaller):
-        cut = [(test, test.file.group, test.cases.group.to_numpy())] if test.file.group else []
-        cut += [(sample, kind, names) for kind, names in kinds_of_cases(sample, training_words).items()]
-        for source, kind, names in cut:
-            by_size = kind == test.file.group # or in the order of their ranges
-            largest = pd.Series(names).value_counts(sort=by_size).index[:MOST_GROUPS]
-            for name in largest if len(largest) > 1 else []:
-                row = _slice_row(source, names == name)
+        for kind, names in kinds_of_cases(sample, training_words).items():
+            ranges = pd.Series(names).value_counts(sort=False).index # in their order
+            for name in ranges if len(ranges) > 1 else []:
+                row = _slice_row(sample, names == name)
                 if row:
                     rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
     return pd.DataFrame(rows, columns=SLICE_COLUMNS)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ..checks import EncoderError, quoted
 from ..data.pairs import fold
-from .files.pairs_file import PairFile, Source, read_named_files, reading_options
+from .pairs import PairFile, Source, read_named_files, reading_options
 from ..data.registry import DataError
 from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart
@@ -116,7 +116,7 @@ def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> S
 
 def made_of(
     command: str,                 # of `debias-nb`
-    scorers: dict,                # a `Scorer` or `ExternalScores` each
+    scorers: dict,                # a `Scorer` each
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
@@ -125,9 +125,6 @@ def made_of(
 ) -> dict:
     "Describe what went in, and the command that repeats it if nothing is in memory alone."
     sources = {name: scorer.source for name, scorer in scorers.items()}
-    models = sources
-    if any(isinstance(source, dict) for source in sources.values()): # of external scores
-        models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
     train = files["train"].path if "train" in files else None
     reading = reading_options(files)
     inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, **(reading or {}),
@@ -137,7 +134,7 @@ def made_of(
         paths.append(texts.path)
     command_again = None
     if None not in paths and reading is not None:
-        command_again = command_line(command, models | inputs)
+        command_again = command_line(command, sources | inputs)
     return {
         "files": {name: file_facts(file) for name, file in files.items()},
         "models": {name: scorer.facts() for name, scorer in scorers.items()},

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
-from .files.pairs_file import PairFile
-from ..data.registry import DataError, load_registry
-from ..data.sentences import GENERAL_SETS, GENERAL_TEXTS
-from ..data.texts import HeldTexts, read_texts
+from .pairs import PairFile
+from ..data.registry import DataError
+from ..data.sentences import GENERAL_TEXTS
+from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy, is_static
 from ..encoders.tokens import Tokens, from_features, to_features, tokenize
 from ..encoders.trained_part import layers_of
@@ -84,16 +84,6 @@ def spec_for(kind: str) -> MethodSpec: # one of `METHODS`, or `mymodule.Name`, f
     return spec_of(own_class(kind), kind)
 
 
-def methods_table() -> str:
-    "List the methods with their default strengths and what each does."
-    names = {name: name if spec.strength is None else f"{name}:{spec.strength:g}" for name, spec in METHODS.items()}
-    width = max(map(len, names.values()))
-    lines = [f"{names[name]:{width}}  {spec.description}" for name, spec in METHODS.items()]
-    on_texts = ", ".join(name + SUFFIX for name, spec in METHODS.items() if spec.takes_texts)
-    lines.append(f"With --texts also {on_texts}, which read those. mymodule.Name is a loss or regularizer of your own.")
-    return "\n".join(lines)
-
-
 def without_tests(
     texts: HeldTexts,
     files: dict[str, PairFile], # tests, and pairs to choose strengths on, where such a text looks better than a new one
@@ -115,27 +105,6 @@ def without_tests(
         return texts
     remaining = [text for text in texts.texts if text not in overlap]
     return replace(texts, texts=remaining, sha256=fingerprint(remaining))
-
-
-def missing_general() -> list[str]:
-    "Say what is left out because the general texts are neither here nor to be downloaded, and how to get them."
-    try:
-        read_texts(GENERAL_TEXTS)
-    except DataError as e:
-        reason = str(e).partition(" (")[0]
-        command = "python -c 'from debias_nb.data.sentences import general_texts; general_texts()'"
-        return [f"{HELD_GENERAL}, OutReg on general texts, was left out: {reason}. Where there is a network, "
-                f"`{command}` gets them."]
-    return []
-
-
-def general_notes(texts: HeldTexts | None) -> list[str]:
-    "Name the sources of the general texts and their licences."
-    if texts is None or texts.path != GENERAL_TEXTS:
-        return []
-    sets = [load_registry().datasets[name] for name in GENERAL_SETS]
-    return [f"General texts: {len(texts.texts):,}. "
-            + " ".join(f"{dataset.title}: {dataset.licence}." for dataset in sets)]
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,12 @@ def kind_of(model) -> str: # static or transformer
 Model: TypeAlias = "str | Path | SentenceTransformer | Scorer" # as `load_model` takes it
 
 
+def is_function(source) -> bool:
+    "Tell whether a model is a function that scores pairs, and no encoder."
+    from torch.nn import Module
+    return callable(source) and not isinstance(source, (str, Path, Scorer, Module))
+
+
 def load_model(source: Model, device: str | None = None) -> Scorer:
     """Load a sentence encoder, which scores pairs, as `diagnose` and `compare` do it.
 

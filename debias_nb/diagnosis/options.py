@@ -8,8 +8,6 @@ from ..checks import ConfigError, check_known
 from .ranges import RANGES
 from .titles import TITLES
 
-VALUE = "COLUMN=VALUE"
-
 
 def number(name: str, help: str): # name: of `RANGES`
     "Return the option of a number, with its range in the help."
@@ -49,14 +47,25 @@ def two_prompts(text: str | None) -> tuple[str, str] | None:
     return left, right
 
 
-def names_of(text: str | None) -> list[str] | None:
-    "Read names with commas between them."
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def named_values(
+    option: str, arguments: list[str],
+    form: str, # of an argument
+    needs_name: bool = True,
+) -> dict[str, str]:
+    "Return the values of `NAME=VALUE` by name, of `VALUE` by an empty one. Raises `ConfigError` naming the option."
+    values = {}
+    for text in arguments:
+        name, sign, value = text.partition("=") if "=" in text else ("", "", text)
+        is_wrong = not value or not name and (sign or needs_name)
+        if is_wrong or name in values:
+            raise ConfigError(f"{option} takes {form}, each once, got {text!r}")
+        values[name] = value
+    return values
 
 
 def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
     "Return existing files and folders by name. Raises `ConfigError` naming the option, and `DataError`."
-    from ..data.tables import check_file, named_values
+    from ..data.tables import check_file
     tests = named_values(option, arguments, "NAME=PATH")
     for path in tests.values():
         check_file(path)
@@ -65,7 +74,6 @@ def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]:
 
 def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: # of `a,b,c` or `NAME=a,b,c`
     "Return columns by the name of a file, and by None those of all others. Raises `ConfigError`."
-    from ..data.tables import named_values
     form = "names separated by commas, or NAME=names"
     values = named_values("--columns", arguments, form, needs_name=False)
     by_name = {}
@@ -81,32 +89,23 @@ Base = Annotated[str, Option(
     help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id (name@commit).")]
 Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
 Tests = Annotated[list[str], Option(
-    "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates, or queries with a corpus: `debias-nb "
-                                        "forms` lists forms and formats. Repeatable.")]
+    "--test", metavar="NAME=FILE", help="A table (.csv, .tsv, .jsonl, .json, .parquet) or a folder of `datasets`, with "
+                                        "columns in this order: two texts and a label (label, labels, score or scores); "
+                                        "anchor, positive and perhaps negatives. Or a folder with corpus, queries and "
+                                        "qrels, as BEIR has it. Repeatable.")]
 Train = Annotated[str | None, Option(help="Pairs that the model was trained on. Any form of a test will do.")]
-Validation = Annotated[list[str] | None, Option(
-    metavar="NAME=FILE", help="Labeled pairs that are no test. On them the best of four values is chosen for each "
-                              "strength that you do not set. Repeatable.")]
 
 # how files are read
 ColumnNames = Annotated[list[str] | None, Option(
-    metavar="COLUMN,COLUMN", help="Names of columns in all files, such as question1,question2,is_duplicate, or in one "
-                                  "file, such as new=q1,q2,label. By default columns are recognized by their names. "
-                                  "Repeatable.")]
-Group = Annotated[str | None, Option(help="Column of tests; each of its values is reported separately.")]
-Where = Annotated[str | None, Option(
-    metavar=VALUE, help="Rows of tests that are read, such as split=test. For one file write FILE:COLUMN=VALUE. By "
-                        "default all rows are read.")]
+    metavar="COLUMN,COLUMN", help="Columns that are read, where others stand beside them, such as "
+                                  "question1,question2,is_duplicate; of one file new=q1,q2,label. Repeatable.")]
 Match = Annotated[str | None, Option(help="Label of a match, where labels are words.")]
 MatchFrom = Annotated[float | None, Option(help="Lowest grade of a match, where labels are grades.")]
-OtherTo = Annotated[float | None, Option(
-    help="Highest grade of what is no match. Pairs with a grade between are left out. By default all grades below are "
-         "no match.")]
 
 # how tests are judged
 Metric = Annotated[str | None, Option(
-    help="Metric that decides, on tests that have it. By default the first metric of each form: see "
-         "`debias-nb forms`.")]
+    help="Metric that decides, on tests that have it. By default auc05 of labeled pairs, accuracy of "
+         "triplets, ndcg10 of retrieval.")]
 Margin = Annotated[float, number("margin", "Smallest change that matters for the decision, in points.")]
 LikeTraining = Annotated[str, Option(help="Name of the test in distribution. All other tests are new data.")]
 Threshold = Annotated[float | None, number(
@@ -124,6 +123,4 @@ Out = Annotated[Path | None, Option(parser=folder, help="Folder for the page, it
 FailOn = Annotated[Literal["worse", "unsure"] | None, Option(
     help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse, or is too small "
          "to tell.")]
-VerdictWords = Annotated[bool, Option(
-    "--verdict-words", help="End with WIN, MARGINAL or REGRESSION, and with score, baseline and delta.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite an earlier page and its tables.")]

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from .. import __version__
 from ..checks import counted, visible
 from .changes import points, side_of
-from .files.pairs_file import PairFile
+from .pairs import PairFile
 from .titles import TITLES
 from .words import WORD
 

@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from .files.pairs_file import PairFile
+from .pairs import PairFile
 from .models import Scorer
 from .page import commented, file_facts, filled
 from .recommendations import GENERAL, LIKE_NEW, LIMITS

@@ -66,9 +66,6 @@ ANSWERS: dict[str, tuple[MethodCall, str, str]] = {
         "either", "Use either: no method changes anything that matters.",
         "Every change is under {point}. The base is simpler; of the methods {title} has the highest mean over "
         "{picked_on}."),
-    "by records": (
-        "cannot tell", "Cannot tell yet: until then {title}.",
-        "No method is shown to gain on one test and to lose nothing that matters on another. Here: {changes}. {short}"),
     "one may lose": (
         "cannot tell", "Cannot tell yet: {title} is better on {gains}, and {may_lose}.", "{changes}. {short}"),
     "nothing": (
@@ -86,7 +83,7 @@ def _methods_with_verdict(results: dict[str, list[Result]], word: str) -> list[s
     return [name for name, method_results in results.items() if any(result.word == word for result in method_results)]
 
 
-def _case(results: dict[str, list[Result]], margin: float, prior: str | None) -> tuple[str, list[str]]:
+def _case(results: dict[str, list[Result]], margin: float) -> tuple[str, list[str]]:
     "Return the first case that fits, and the methods that one is named of."
     better, worse = _methods_with_verdict(results, "better"), _methods_with_verdict(results, "worse")
     fitting = [name for name in better if fits(results[name], margin)]
@@ -99,8 +96,6 @@ def _case(results: dict[str, list[Result]], margin: float, prior: str | None) ->
         return "all lose", worse
     if all(result.word == "within the margin" for method_results in results.values() for result in method_results):
         return "within the margin", [*results]
-    if prior in results and not better and lowest(results[prior]) >= -margin:
-        return "by records", [prior]
     return ("one may lose", gaining) if gaining else ("nothing", [*results])
 
 
@@ -111,11 +106,10 @@ def recommend(
     margin: float = MARGIN,
     other_metrics: dict[str, list[Result]] | None = None, # the same in metrics that do not decide
     titles: dict[str, str] | None = None, # methods in words; by default their names
-    prior: str | None = None, # the method that our records of this encoder advise where nothing gains here
     short: str = "More seeds or more test data may tell.", # what there is too little of
 ) -> Recommendation:
     "Return the answer of the first case that fits."
-    case, names = _case(results, margin, prior)
+    case, names = _case(results, margin)
     losses = {name: lowest(method_results) for name, method_results in results.items()}
     method = max(names, key=(losses if case in LEAST_LOST else means).get)
     method_results = results[method]

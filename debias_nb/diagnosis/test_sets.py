@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'TEST_FORMS', 'FALSE_POSITIVES', 'SCATTER',
            'TOGETHER', 'TooSmall', 'Measured', 'split_halves', 'Test', 'difference', 'figures', 'level', 'wrong_side',
-           'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest', 'forms_table',
+           'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest',
            'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable']
 
 # %% ../../nbs/diagnosis/tests.ipynb #18e1b298
@@ -21,9 +21,7 @@ from numpy.random import default_rng
 from ..checks import ConfigError, check_known
 from ..data.pairs import word_overlap
 from ..data.registry import DataError
-from .files.forms import FORMS as FILE_FORMS
-from .files.forms import formats
-from .files.pairs_file import PairFile
+from .pairs import PairFile
 from .models import Scorer, pair_scores, search_corpus
 from .words import words_of
 from ..measures import rankings
@@ -407,14 +405,6 @@ class RetrievalTest(QueryTest):
 
 # %% ../../nbs/diagnosis/tests.ipynb #c66390ae
 TEST_FORMS = {"pairs": PairTest, "candidates": CandidateTest, "retrieval": RetrievalTest}
-
-
-def forms_table() -> str:
-    "List the forms of tests, told by columns, with their metrics, of which the first decides, and formats of files."
-    lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: "
-             f"{', '.join(TEST_FORMS[name].metrics) if name in TEST_FORMS else 'none'}"
-             for name, form in FILE_FORMS.items()]
-    return "\n".join([*lines, f"formats: {formats()}"])
 
 
 def as_test(name: str, file: PairFile, scores: dict | None = None, seed: int = 0, metric: str | None = None) -> Test:

@@ -34,7 +34,7 @@ def listed_rows() -> pd.DataFrame: # `WEIGHT_COLUMNS`, one row per run
     if not path.is_file():
         return pd.DataFrame(columns=WEIGHT_COLUMNS)
     try:
-        rows = read_table(path)
+        rows, *_ = read_table(path)
     except DataError as e:
         raise RunnerError(str(e)) from None
     if [*rows] != WEIGHT_COLUMNS:

@@ -12,20 +12,19 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
-from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
+from debias_nb.diagnosis.pairs import PairFile
 from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.diagnosis.comparison import Comparison
 from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named
 from debias_nb.diagnosis.decision import passing_moved, results_of
 from debias_nb.diagnosis.diagnose import _unusable, diagnose
-from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.evidence import flat_scores
 from debias_nb.diagnosis.evidence import below_chance, doubts
-from debias_nb.diagnosis.external_scores import Remarks, find_scores, score_test
 from debias_nb.diagnosis.methods import Method, settings_for
 from debias_nb.diagnosis.page import cell, coded
 from debias_nb.diagnosis.recommendation import recommend, trade_points
 from debias_nb.diagnosis.test_sets import as_test
+from debias_nb.measures.rankings import candidate_levels
 
 BETTER, WORSE, NONE, UNSURE = (.05, .02, .08), (-.05, -.08, -.02), (0., -.004, .004), (.02, -.03, .07)
 WORDS = {BETTER: "better", WORSE: "worse", NONE: "within the margin", UNSURE: "cannot tell"}
@@ -253,19 +252,9 @@ def scored(form, base, tuned):
                                    left=[f"query {one}" for one in query])
     if form == "candidates":
         return as_test("new", replace(test.file, frame=frame, form=form), test.scores)
-    texts = frame.right.tolist()
-    file = replace(test.file, frame=frame[labels == 1].reset_index(drop=True), form="retrieval", corpus=texts,
-                   ids=pd.Index(map(str, range(120))))
-    runs = {}
-    for model, scores in test.scores.items():
-        rows = zip(query.tolist(), range(120), scores.tolist())
-        run = {}
-        for one, place, score in rows:
-            run.setdefault(str(one), {})[str(place)] = score
-        runs[model] = run
-    test = as_test("new", file)
-    score_test(test, find_scores(runs, {"new": file}), Remarks())
-    return test
+    file = replace(test.file, frame=frame[labels == 1].reset_index(drop=True), form="retrieval",
+                   corpus=frame.right.tolist())
+    return as_test("new", file, {model: candidate_levels(query, labels, scores) for model, scores in test.scores.items()})
 
 
 FORMS = ["pairs", "candidates", "retrieval"]
@@ -321,9 +310,12 @@ def test_the_line_and_the_exit_have_one_source():
 
 def told(tests, **options):
     "The diagnosis of tables with given scores."
-    columns = ("left", "right", "label")
-    files = {name: read_pairs_file(test, columns, name=name, scores=("base", "tuned")) for name, test in tests.items()}
-    return diagnose_scores(files, **options)
+    def function(model):
+        columns = iter([test[model].to_numpy() for test in tests.values()])
+        return lambda left, right: next(columns)
+
+    files = {name: test[["left", "right", "label"]] for name, test in tests.items()}
+    return diagnose(function("base"), function("tuned"), tests=files, **options)
 
 
 def table_of(base, tuned, labels):

@@ -32,7 +32,6 @@ from debias_nb.diagnosis import diagnose as diagnosing, evidence, models as scor
 from debias_nb.diagnosis.changes import NEW, score_table, sentence, verdicts
 from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.diagnose import diagnose
-from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.diagnosis import FILES, Diagnosis
 from debias_nb.diagnosis.inputs import read_files
 from debias_nb.diagnosis.page import tables as by_test
@@ -41,7 +40,7 @@ from debias_nb.diagnosis.models import cutting, load_model, pair_scores
 from debias_nb.diagnosis.scores import thresholds
 from debias_nb.diagnosis.test_sets import Measured, as_test, difference, figures, resampled_precision, sampling_units
 from debias_nb.diagnosis.trials import origin_of
-from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
+from debias_nb.diagnosis.pairs import PairFile, read_pairs_file
 from debias_nb.measures.rankings import corpus_levels
 from debias_nb.measures.stats import holm, interval
 from debias_nb.diagnosis.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs
@@ -67,14 +66,13 @@ def folders(tmp_path_factory):
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     for i, name in enumerate(("train", "iid", "new")):
-        pairs = made.some_pairs(seed=i).assign(brand=["x", "<b>y</b>"] * 60)
+        pairs = made.some_pairs(seed=i)
         pairs.to_csv(folder / f"{name}.csv", index=False)
     return folder
 
 
-def found_with(models, files, base, tuned, tests=("iid", "new"), group=None, **options):
+def found_with(models, files, base, tuned, tests=("iid", "new"), **options):
     named = {name: str(files / f"{name}.csv") for name in tests}
-    named = {name: read_pairs_file(path, group=group) for name, path in named.items()}
     return diagnose(models[base], models[tuned], str(files / "train.csv"), named, **options)
 
 
@@ -91,7 +89,7 @@ def distinct(name, labels, scores):
 
 @pytest.fixture(scope="module")
 def tables(folders, files):
-    return found_with(folders, files, "table", "other table", group="brand", seed=3)
+    return found_with(folders, files, "table", "other table", seed=3)
 
 
 def test_each_long_part_of_a_diagnosis_has_a_bar(folders, files, capsys, monkeypatch):
@@ -346,8 +344,8 @@ def test_the_checks_that_were_made_are_named(tables):
     assert said in quiet.html()
     assert "overlap with training.</li>" in quiet.html()
     assert said not in replace(tables, warnings=["x"]).html()
-    pairs = made.some_pairs().assign(old=range(120), mine=[3 * i % 7 for i in range(120)])
-    alone = diagnose_scores({"new": read_pairs_file(pairs, ("left", "right", "label"), scores=("old", "mine"))})
+    alone = diagnose(lambda left, right: range(120), lambda left, right: [3 * i % 7 for i in range(120)],
+                     tests={"new": made.some_pairs()})
     assert alone.facts["checks"] == made_here[:2] and len(made_here) == 5
     without = {name: value for name, value in tables.facts.items() if name != "checks"}
     assert "No check of the data" in replace(quiet, facts=without).html(), "of a diagnosis that was kept before"
@@ -628,11 +626,11 @@ def test_models_and_pairs_that_cannot_be_used_are_refused(folders, files, monkey
 
 def test_the_page_needs_nothing_and_escapes_all(folders):
     wicked = '<script>alert("x")</script> {{ 7 * 7 }} lamp'
-    test = made.some_pairs(seed=1).assign(brand=['"><img src=x>', "b"] * 60)
+    test = made.some_pairs(seed=1)
     test["left"] = [f"{wicked} {text}" for text in test.left]
     found = diagnose(
         folders["table"], folders["other table"], made.some_pairs(),
-        {"<i>new</i>": read_pairs_file(test, group="brand")})
+        {"<i>new</i>": test})
     page = found.html()
     made.read_page(page)
     assert "{{ 7 * 7 }}" in page and "alert" in page and "<i>" not in page
@@ -651,7 +649,6 @@ def test_page_and_twin_have_the_same_numbers(tables):
     page = tables.html()
     assert len(re.findall(r'<h2 id="[a-z-]+">[^<]+\?</h2>', page)) == 9
     assert page.count("<table") == page.count('"scroll" tabindex="0"><table')
-    assert "&lt;b&gt;y&lt;/b&gt;" in page and "brand" in set(tables.slices.kind)
     for row in tables.verdicts.itertuples():
         assert f"{100 * row.tuned:.1f}" in page
     assert pd.DataFrame(twin["verdicts"]).change.tolist() == pytest.approx(tables.verdicts.change.tolist(), abs=1e-6)

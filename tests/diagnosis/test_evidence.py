@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from debias_nb.diagnosis.evidence import (
     below_chance, candidate_words, doubts, flaws, range_names, ranked_words, reversal, share_unseen, shared_pairs,
     shortcuts, slices)
-from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
+from debias_nb.diagnosis.pairs import PairFile, read_pairs_file
 from debias_nb.diagnosis.models import load_model, pair_scores
 from debias_nb.diagnosis.test_sets import as_test, wrong_side
 from debias_nb.diagnosis.words import importance_by_word, word_importance, word_pairs, words_of

@@ -7,7 +7,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.data.texts import HeldTexts, read_held_texts
 from debias_nb.diagnosis.demo import offers, small_encoder
-from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
+from debias_nb.diagnosis.pairs import PairFile, read_pairs_file
 from debias_nb.diagnosis.methods import (
     DEFAULTS, METHODS, Method, check_strength, fitting, general_notes, read_method, read_methods, settings_for,
     strengths_of, training_rows, tune, without_tests)

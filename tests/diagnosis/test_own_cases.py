@@ -14,7 +14,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.diagnose import diagnose
 from debias_nb.diagnosis.evidence import shared_pairs
-from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.diagnosis.pairs import read_pairs_file
 
 
 def shop(n, seed=0):

@@ -5,7 +5,7 @@ import pytest
 from numpy.random import default_rng
 from scipy.special import ndtr, ndtri
 
-from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.pairs import PairFile
 from debias_nb.diagnosis.scores import cut_offs, rank_moves, thresholds
 from debias_nb.diagnosis.test_sets import as_test
 

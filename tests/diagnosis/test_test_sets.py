@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models as tokenizers, pre_tokenizers
 
 import made
-from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.pairs import PairFile
 from debias_nb.diagnosis.changes import NEW
 from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.decision import LARGE
@@ -275,15 +275,3 @@ def test_whatever_was_lost_makes_a_page(form, base, tuned):
 def test_one_question_is_too_small(form):
     with pytest.raises(ValueError, match="new.*too few"):
         diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), tests={"new": each_form(1)[form]})
-
-
-def test_a_group_of_queries_is_cut_by_what_decides(models):
-    asked = retrieval(90)
-    frame = asked.frame.assign(group=np.array(["x", "y", "x y"])[asked.frame["query"] % 3])
-    cut = PairFile("corpus", frame, "with groups", form="retrieval", corpus=asked.corpus, group="topic")
-    found = diagnose(*models, tests={"new": cut})
-    rows = found.slices[found.slices.kind == "topic"].set_index("slice")
-    assert set(rows.index) == {"x", "y", "x y"} and (rows.cases == 30).all()
-    first = found.verdicts[found.verdicts.decides].iloc[0]
-    assert rows.base.mean() == pytest.approx(first.base) and rows.tuned.mean() == pytest.approx(first.tuned)
-    assert ">x y</td>" in found.html()

@@ -25,7 +25,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.diagnosis import diagnose as diagnosing, trials as trying
 from debias_nb.diagnosis.diagnosis import FILES
 from debias_nb.diagnosis.compare import compare
-from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.diagnosis.pairs import read_pairs_file
 from debias_nb.commands.cli import app
 from debias_nb.runs.config import ExperimentConfig
 from debias_nb.runs.course import Course
