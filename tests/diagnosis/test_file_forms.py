@@ -20,7 +20,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from typer.testing import CliRunner
 
-from debias_nb.checks import ConfigError, counted, visible
+from debias_nb.checks import ConfigError, visible
 from debias_nb.commands.cli import app
 from debias_nb.data.registry import DataError
 from debias_nb.data.tables import DELIMITERS, FIRST_CHARACTERS, FORMATS
@@ -30,7 +30,6 @@ from debias_nb.diagnosis.files.mteb_results import declared_sets, read_results
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_named_files, read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.diagnosis.options import columns_by_name, named_tests
-from debias_nb.diagnosis.page import file_notes
 from debias_nb.files import load_yaml, sha256_file
 
 HEAD = "left,right,label\n"
@@ -1082,12 +1081,3 @@ def test_general_texts_are_questions_with_answers_and_sundry_sentences(monkeypat
         read_texts(Path("general")) # a file of this name
 
 
-@pytest.mark.parametrize("count, what, words", [
-    (1, "judgments of a text that is not there", "1 judgment of a text that is not there"),
-    (1, "queries without a negative", "1 query without a negative"),
-    (2, "queries", "2 queries"), (1, "cells", "1 cell"),
-    (1000, "texts of the corpus with nothing to read", "1,000 texts of the corpus with nothing to read")])
-def test_one_is_said_in_the_singular(count, what, words):
-    assert counted(count, what) == words
-    notes = file_notes({"new": {"left_out": {what: count}}})
-    assert notes == [f"new: {words} {'was' if count == 1 else 'were'} left out."]

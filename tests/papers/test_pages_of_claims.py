@@ -1,7 +1,5 @@
 "Pages that print claims, made from the records of a project that is made here: a column of numbers for each verdict."
-import re
 import shutil
-from itertools import permutations
 from pathlib import Path
 
 import nbformat
@@ -13,19 +11,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
-from debias_nb.papers.pages import details
-from debias_nb.papers.pages.cells import row_name
-from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
-from debias_nb.papers.pages.tables import differences
-from debias_nb.papers.pages.verdicts import COUNTED, Erratum, claim_counts, errata_counts, read_ledger
-from debias_nb.papers.pages.verdicts import common_start, resting_on
-from debias_nb.papers.pages.printed import POINTS, fact, text_fact
+from debias_nb.papers.pages.verdicts import COUNTED, claim_counts, errata_counts, read_ledger
+from debias_nb.papers.pages.verdicts import resting_on
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
 
-from cells import a_run
 
 ROOT = Path(__file__).parents[2]
 REGULARIZERS = {"ITVReg": "itvreg", "OutReg": "outreg", "SimCSE": "simcse", "MaskReg": "maskreg", "L2-SP": "l2sp"}
@@ -201,24 +193,6 @@ def test_counts_of_claims_are_those_of_their_words(in_project):
     assert errata_counts({"A": read_ledger("itvreg", Results())}).contradiction.tolist() == ["1: 1 contradicted"]
 
 
-@pytest.mark.parametrize("statements, count",
-                         [(["On a, b", "On a c"], 2), (["a", "b"], 0), (["one two", "one two"], 2)])
-def test_words_that_statements_share(statements, count):
-    assert common_start(statements) == count
-
-
-def test_errata_say_what_their_facts_bear_out(in_project):
-    erratum = read_ledger("itvreg", Results()).errata["E-A1"]
-    assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
-    assert str(erratum) == ("## E-A1. A number\n\nThe text says otherwise.\n\n**Verdict:** contradicted: the text: 3 "
-                            "(expected: 4).")
-    assert repr(erratum) == "<erratum E-A1>"
-    assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
-    facts = [*fact("a", 1., ">"), *fact("b", -1., ">")]
-    assert Erratum("E-A3", "inconsistency", facts).verdict == "confirmed in 1 of 2"
-    assert Erratum("E-A4", "inconsistency", text_fact("a", "x", "y", False)).verdict == "not confirmed"
-
-
 def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
     results = Results(is_page=True)
     names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
@@ -277,139 +251,9 @@ def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_refused(i
 # ---------------------------------------------------------------- what records say beyond their metrics
 
 
-def weight_record(method="ITVReg", seed=0, **extra):
-    "A record with something beyond its metrics."
-    return {"run": a_run(method), "seed": seed, "extra": extra, "metrics": {"cross": {"queries": 5 + seed}}}
-
-
-def test_weights_late_in_training_are_means_over_seeds():
-    diary = {name: [1., 2., 3., 4.] for name in details.DIARY} | {"fresh": [{"step": 2, "fresh loss": .5}, {"step": 4}]}
-    rows = details.weight_rows([weight_record(weights=diary), weight_record(seed=1, weights=diary), weight_record()])
-    assert list(rows) == details.WEIGHTS and set(rows.quantity) == {*details.DIARY, "fresh loss"}
-    [late] = details.late_weights(rows).to_dict("records")
-    assert late["run"] == "encoder, real: ITVReg" and late["effective size"] == "4.00" and "fresh loss" not in late
-
-
-def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
-    norms = details.mean_gradient_norms([weight_record("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
-                                    weight_record("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
-    rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"],
-                         "strength": [.1, 1., .1]})
-    path = details.at_strength(rows, norms)
-    assert path.strength.tolist() == pytest.approx([1., 10., 2.])
-    assert details.nearest_strength(path).strength.tolist() == pytest.approx([1., 2.])
-
-
-def test_what_biases_and_queries_are_printed():
-    history = {"B": .5, "B_min": .1, "B_max": .9, "teacher_temperature": 2., "entropy": .3, "batches_without_pairs": 1}
-    table = details.bias_table([weight_record(seed=seed, history=history, setting={"temperature": tau})
-                                for seed, tau in ((0, .5), (1, .1))])
-    assert table.to_dict("records") == [{
-        "panel": "encoder, real", "method": "ITVReg", "τ by seed": "0.5; 0.1", "B": "0.500", "least": "0.100",
-        "most": "0.900",
-        "teacher's temperature": "2.000", "entropy": "0.300", "without pairs": "1"}]
-    counts = details.query_counts([weight_record(), weight_record(seed=2)], "cross")
-    assert counts.to_dict("records") == [{"corpus": "real", "fewest queries": 5, "most queries": 7}]
-
-
-def test_cases_are_those_of_the_first_seed_and_counted_by_a_sign_test():
-    cases = details.first_cases([weight_record("SCAN", 1, cases={"test": ["later"]}),
-                                 weight_record("SCAN", cases={"test": ["first"]}),
-                                 weight_record("Base", cases={"test": ["base"]})])
-    assert cases == {("encoder", "real", "test"): {"Base": ["base"], "SCAN": ["first"]}}
-    assert [details.which_way(*counts) for counts in ((9, 0), (0, 9), (2, 1), (0, 0))] == [
-        "as the paper tells it", "against the paper", "cannot tell", "cannot tell"]
-
-
-def test_a_path_along_strength_has_intervals(in_project):
-    path, levels = details.strength_path(Results().load("itvreg/demo", "small"), "demo")
-    assert set(path.family) == set(REGULARIZERS) and set(levels.method) == {"Base", "Finetuned"}
-    assert (path.low <= path.value).all() and (levels.high >= levels.value).all()
-    assert len(differences(Results().load("itvreg/demo", "small")["demo"])) == 2 * (len(LEVELS) - 1)
-
-
 # ---------------------------------------------------------------- what is printed, and what is ours beside it
 
 
 PAGES = {f"{path.parent.name}/{path.stem}": path
          for path in sorted((ROOT / "reports").glob("*/claims.md"))}
-PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| "
-                          r"topics)?(?: \((?:no|\d+ of \d+)\))?")
 NAMES = r"`?(?P<a>.+?)`? (?P<sign>[−/]) `?(?P<b>.+?)`?"
-SUM = "sum of "
-
-
-def beside_of(page):
-    "Yield the cells of what a paper prints and of ours, of each claim of a page."
-    for line in page.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if "</a>" in cells[0] and len(cells) > 4:
-            yield cells[2], cells[3]
-
-
-def mismatch(paper_text, ours, values=()): # values: as `printed_differences`
-    "Say where a printed number is no named difference, or has another direction or other names than ours."
-    sums = [name for part in ours.split("; ") if (name := part.partition(": ")[0]).startswith(SUM)]
-    pairs = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours
-             and not part.startswith(SUM)]
-    firsts, seconds = {pair["a"] for pair in pairs}, {pair["b"] for pair in pairs}
-    for part in paper_text.split("; "):
-        match = PRINTED_PART.fullmatch(part)
-        if match and match["name"].startswith(SUM): # of two differences, which has one name here and there
-            if sums and match["name"] not in sums or match["unit"]:
-                return f"{part}: another sum, or unit"
-            continue
-        pair = match and re.fullmatch(NAMES, match["name"])
-        if not pair:
-            return f"{part}: no difference is named"
-        ends = [match["low"], match["high"] or match["low"]]
-        if ((pair["sign"] == "/") != (match["unit"] == " times")
-            or any((end[0] in "+−") == bool(match["unit"]) for end in ends)):
-            return f"{part}: another unit"
-        if pair["a"] in seconds - firsts:
-            return f"{part}: ours are taken from {pair['a']}"
-        numbers = values and values.get((pair["a"], pair["b"], pair["sign"]))
-        if numbers and not {float(end.replace("−", "-").replace(",", "")) for end in ends} <= numbers:
-            return f"{part}: not what the two differ by"
-    return ""
-
-
-def printed_differences(paper):
-    "Return each pair of methods of a paper, with all their differences in points and ratios, cell by cell."
-    problem = {}
-    for table in load_expected(paper).tables.values():
-        cells = {}
-        for cell in table.cells:
-            names = dict(cell.row)
-            place = (names.pop("base", ""), cell.column)
-            if cell.value:
-                cells.setdefault(place, {})[row_name(**names)] = cell.value * POINTS[table.unit]
-        for values in cells.values():
-            for (a, value), (b, second_value) in permutations(values.items(), 2):
-                problem.setdefault((a, b, "−"), set()).add(round(value - second_value, 2))
-                problem.setdefault((a, b, "/"), set()).add(round(value / second_value, 2))
-    return problem
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_printed_number_is_the_difference_that_is_named_beside_it(name):
-    values = printed_differences(name.partition("/")[0])
-    rows = [(paper_text, ours) for paper_text, ours in beside_of(PAGES[name].read_text("utf-8"))
-            if paper_text not in ("", "words")]
-    assert len(rows) > 5
-    assert not [problem for row in rows if (problem := mismatch(*row, values))]
-
-
-@pytest.mark.parametrize("paper_text, ours, wrong", [
-    ("ITVReg − Finetuned: +1.06 to +1.22", "ITVReg − Finetuned: 0.0 to +1.0", ""),
-    ("Finetuned / Base: 1.94 times", "Finetuned − Base: +3.4 to +49.8", ""),
-    ("+2.30", "Finetuned − Base: +3.3 to +18.8", "+2.30: no difference is named"),
-    ("Base − Finetuned: +2.30", "Finetuned − Base: +3.3 to +18.8", "Base − Finetuned: +2.30: ours are taken from Base"),
-    ("Finetuned / Base: +1.94", "Finetuned − Base: +3.4", "Finetuned / Base: +1.94: another unit"),
-    ("topics on Reddit − topics on Amazon: 1,196 topics", "", ""),
-    ("ITVReg − Finetuned: +9.99", "", "ITVReg − Finetuned: +9.99: not what the two differ by"),
-    ("sum of gains: +1.00", "sum of gains: +2.2 to +2.9", ""),
-    ("sum of losses: +1.00", "sum of gains: +2.2 to +2.9", "sum of losses: +1.00: another sum, or unit"),
-])
-def test_a_printed_number_of_another_meaning_is_seen(paper_text, ours, wrong):
-    assert mismatch(paper_text, ours, {("ITVReg", "Finetuned", "−"): {1.06, 1.22}}) == wrong

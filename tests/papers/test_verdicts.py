@@ -14,8 +14,6 @@ from debias_nb.checks import ConfigError
 from debias_nb.papers.pages.cells import Cell, Setting
 from debias_nb.papers.pages.comparisons import LESS, SLIGHTLY, ClaimEvidence, above, add_claim_verdicts, as_claimed
 from debias_nb.papers.pages.comparisons import at_gain, combined_word, questions, registered
-from debias_nb.files import project_root
-from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.statements import Comparisons, StatedClaim
 from debias_nb.papers.pages.verdicts import Claim, Ledger
 from debias_nb.measures.stats import Interval, Paired, threshold_p
@@ -334,32 +332,6 @@ def test_a_claim_with_an_allowance_holds_where_it_is_kept_however_near():
     assert words(within, *above("table3", "a", "b")) == ["within the margin"] * 2, "without the allowance"
 
 
-def test_each_question_of_a_claim_has_its_estimate():
-    lines = [line for pair in ("ab", "cd", "bc") for line in above("table3", *pair, column="near")]
-    claim = claim_of({"a": .6, "b": .5, "c": .4, "d": .3}, *lines, columns=("near",))
-    number = r"\+\d+\.\d \[\+\d+\.\d, \+\d+\.\d\]"
-    assert re.fullmatch("; ".join(f"{name}: {number}" for name in ("a − b", "c − d", "b − c")), claim.measured("small"))
-
-
-def test_two_differences_have_two_plain_names():
-    line, = above("table3", "a", "b", column="near", minus={"column": "far", "names": ("gain nearby", "gain far away")})
-    claim = claim_of({"a": .6, "b": .5}, line)
-    assert claim.measured("small").startswith("gain nearby − gain far away: ")
-    line, = above("table3", "a + x", "a", column="near")
-    assert claim_of({"a + x": .6, "a": .5}, line).measured("small").startswith("`a + x` − a: +")
-
-
-def test_another_metric_has_another_name():
-    e = evidence({"a": .6, "b": .5})
-    for record in e.records_by_id.values():
-        record["metrics"]["test"]["ap"] = record["metrics"]["test"]["p1"]
-        record["replicates"]["test"]["ap"] = record["replicates"]["test"]["p1"]
-    comparisons = as_claimed(add_claim_verdicts(
-        e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
-    assert comparisons.comparison.unique().tolist() == ["a − b", "ap: a − b"]
-    assert [question.name for question in questions(comparisons)] == ["a − b", "ap: a − b"]
-
-
 def pairs_in(evidence, **settings):
     "The pairs of methods that an entry of a file of claims compares."
     entry = Comparisons(table="table3", **settings)
@@ -396,21 +368,3 @@ def test_a_claim_is_refused_where_our_runs_are_beyond_its_limit():
         e.tables["table3"]["small", "encoder", "near"]["a"].level = None
 
 
-KEY = ["paper", "table", "encoder", "column", "comparison"]
-
-
-def test_claims_and_advice_say_one_thing_of_one_comparison():
-    "What stands in both has one sign and size, and no word of a claim contradicts its direction."
-    reports = project_root() / "reports" # whose tables are those of now: `make check`
-    claims = pd.read_csv(reports / "claims.csv")
-    advice = pd.read_csv(reports / "advice.csv")
-    joint = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY,
-                                                suffixes=("", " advised"))
-    assert len(joint) > 150 and (joint.direction == "below").sum() > 20
-    assert np.allclose(joint.difference, joint["difference advised"], atol=.00051)
-    comparisons = claims[claims.difference.notna()]
-    margin = comparisons.margin.where(comparisons.direction == "below", -comparisons.margin)
-    sign = np.sign(comparisons.difference - margin) * np.where(comparisons.direction == "below", -1, 1)
-    assert (sign[comparisons.verdict == "holds"] == 1).all()
-    assert (sign[comparisons.verdict == "the reverse holds"] == -1).all()
-    assert not set(claims.verdict) & {"better", "worse"}
