@@ -47,7 +47,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports some-reports test test-slow test-nightly test-faults mutants test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
+.PHONY: help venv reports some-reports test test-slow test-nightly test-faults  test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -118,18 +118,6 @@ test-nightly: $(VENV)/.stamp | .cache ## take three steps of every configuration
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses $(or $(WORKERS),auto) --dist worksteal
 
-# OPTIONS='--count 20 --seed 7' draws other changes.
-mutants: $(VENV)/.stamp-mutants | .cache ## change the library in 100 places, one at a time, and print the changes that no quick test notices
-	$(PYTEST) tests/library tests/papers tests/diagnosis -m "not slow" --cov=debias_nb --cov-context=test --cov-report=
-	OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python tools/mutants.py $(OPTIONS)
-
-# In a clone of the project without the other leaf each: OPTIONS='-k page' narrows them.
-test-leaves: test-leaf-diagnosis test-leaf-papers ## test each leaf of the package, and the trunk, in a clone without the other leaf
-
-test-leaf-diagnosis test-leaf-papers: test-leaf-%: $(VENV)/.stamp | .cache
-	OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python tools/leaves.py $* \
-	--numprocesses $(or $(WORKERS),auto) --dist loadfile --no-loadscope-reorder -p no:cacheprovider -m "not slow" $(OPTIONS)
-
 # The library's tests in an environment of their own, with no notebook stack. For each Python and for the lowest versions:
 #   make test-library LIBRARY_PYTHON=3.13
 #   make test-library LIBRARY_PYTHON=3.11 RESOLUTION=lowest-direct
@@ -151,21 +139,14 @@ test-library: $(LIBRARY_VENV)/.stamp ## test the library alone, without a notebo
 test-lower: $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp) ## test the library with the lowest versions that it supports
 	$(MAKE) --no-print-directory test-library RESOLUTION=lowest-direct
 
-$(CACHE)/nbdev3/.stamp:
-	@$(UNCHECKED)
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet 'nbdev>=3.3,<4'
-	touch $@
-
-test-nbdev3: $(VENV)/.stamp $(CACHE)/nbdev3/.stamp ## export with nbdev 3 in a clone of what is committed: the same code
-	$(BIN)/python tools/nbdev3.py $(CACHE)/nbdev3/bin/nbdev-export
-
-test-types: $(VENV)/.stamp | .cache
+test-types: $(VENV)/.stamp-lint | .cache # types, imports between rooms, workflows, style
+	$(BIN)/ruff check -q
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/zizmor --offline -q .github action.yml
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
 
-lock: $(VENV)/.stamp ## pin every package of an installation with its hashes, and list the licences
+lock: $(VENV)/.stamp ## pin every package of an installation with its hashes
 	$(BIN)/python tools/lock.py
-	$(BIN)/python tools/licences.py
 
 dist: $(VENV)/.stamp-release ## build sdist and wheel of what is committed, check them, and diagnose with each in an empty environment
 	$(BIN)/python tools/dist.py

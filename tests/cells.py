@@ -57,9 +57,6 @@ def a_run(method="Finetuned", corpus="real", encoder="encoder", is_trained=True,
 # What stands on pages.
 
 NUMBER = r"[+−]?\d+\.\d"
-ROW = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
-
-
 def rows_of(table: str) -> list[dict[str, str]]: # table: Markdown
     "Read the rows of a table by the names of its columns."
     header, _, *lines = [[cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split(" |")]
@@ -67,19 +64,7 @@ def rows_of(table: str) -> list[dict[str, str]]: # table: Markdown
     return [dict(zip(header, line)) for line in lines]
 
 
-def tables_of(page: str) -> list[list[dict[str, str]]]:
-    return [rows_of(table.strip()) for table in re.findall(r"(?m)(?:^\|.*\n)+", page)]
-
-
 def number(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
-def is_effect(word: str, estimate: str) -> bool:
-    "Whether an interval decides what is said; its ends are rounded."
-    _, low, high = map(number, ROW.search(estimate).groups())
-    is_inside = -1 <= low and high <= 1
-    allowed = {"helps": low >= 0 and high >= 1, "costs": high <= 0 and low <= -1, "open": low <= 0 <= high,
-               "within a point": is_inside and low <= 0 <= high, "a gain below a point": is_inside and low >= 0,
-               "a loss below a point": is_inside and high <= 0}
-    return allowed[word]

@@ -7,7 +7,6 @@ import pytest
 from packaging.version import Version
 from hypothesis import settings
 
-LEAVES = ("library", "diagnosis", "papers") # folders of tests: of the trunk, and of each leaf
 # What runs with every Python and with the lowest versions, in an environment without a notebook stack, -m library: the
 # tests of the trunk and of the diagnosis, and of the papers' leaf those of what reads and makes data.
 EVERYWHERE = ("library", "diagnosis")
@@ -47,8 +46,6 @@ def pytest_collection_modifyitems(items):
     versions = {package: Version(metadata.version(package)) for package, *_ in OLDER}
     older = [rule for rule in OLDER if versions[rule[0]] < Version(rule[1])]
     for item in items:
-        if item.path.parent.name in LEAVES:
-            item.add_marker("apart")
         if is_library(item.path):
             item.add_marker("library")
         for package, _, reason, tests in older:

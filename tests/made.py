@@ -135,13 +135,6 @@ def record_with(seed, **changes):
         "error": "", "step": None} | changes
 
 
-def shrunk(config: str) -> str:
-    "A planted configuration with a smaller world, and an encoder that is trained for a few steps."
-    config = config.replace("world: {seed: 0}", "world: {seed: 0, broad_pairs: 500}")
-    config = config.replace("steps: 200,", "steps: 10,")
-    return config.replace("train_pairs: 1000,", "train_pairs: 100, queries: 60, items: 200,")
-
-
 class Page(HTMLParser):
     "Which tags a page has, that they are closed, and where its links lead."
     VOID = {"meta", "br"}

@@ -2,7 +2,6 @@
 import ast
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -146,61 +145,5 @@ def test_paper_notebook_has_one_parameters_cell_and_is_left_to_papermill(path):
     assert "skip_exec" not in nb.cells[0].source, "no reader sees it"
 
 
-def test_ruff_has_no_complaint():
-    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", "."]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert process.returncode == 0, process.stdout + process.stderr
-
-
-
 # what is installed, and what runs on GitHub
 
-WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_may_read_and_runs_pinned_actions(path):
-    workflow = yaml.safe_load(path.read_text("utf-8"))
-    assert workflow["permissions"] == {"contents": "read"}
-    for name, job in workflow["jobs"].items():
-        publishes = (path.stem, name) == ("release", "publish") # which gets a token of PyPI, and runs nothing of ours
-        assert job.get("permissions") == ({"id-token": "write"} if publishes else None)
-        assert not publishes or not any("run" in step for step in job["steps"])
-        for step in job["steps"]:
-            if "uses" in step:
-                assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", step["uses"])
-    assert all(re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line) for line in path.read_text().splitlines()
-               if "uses:" in line)
-
-
-def test_pip_checks_hashes_wherever_it_runs_on_github():
-    lines = [line for path in [ROOT / "action.yml", *WORKFLOWS] for line in path.read_text("utf-8").splitlines()]
-    installs = [line for line in lines if re.search(r"(?<!uv )pip install", line)]
-    assert installs and all("--require-hashes" in line for line in installs)
-
-
-INSTALLS = {"docs": ".stamp-docs", "venv, elsewhere": ".stamp", "venv": ".stamp"}
-
-
-@pytest.mark.parametrize("name", [*INSTALLS, "test-lower"])
-def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
-    "As `make` would do it in a folder without an environment."
-    for file in ("Makefile", "pyproject.toml"):
-        shutil.copy(ROOT / file, tmp_path)
-    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
-    target = name if name == "test-lower" else f".venv/{INSTALLS[name]}"
-    stamp = tmp_path / ".venv/.stamp"
-    if not name.startswith("venv"): # the environment is there
-        stamp.parent.mkdir()
-        stamp.touch()
-    locks = "" if name == "venv, elsewhere" else "yes"
-    command = ["make", "--dry-run", target, f"LOCKED={locks}", f"PYTHON={sys.executable}"]
-    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    count = 0
-    is_said = False
-    for line in process.stdout.replace("\\\n", " ").splitlines():
-        is_said = is_said or "NOT checked against hashes" in line
-        if "pip install" in line and "--no-deps --editable ." not in line: # our own folder alone
-            count += 1
-            assert "--require-hashes" in line or is_said, line
-    assert count

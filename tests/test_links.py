@@ -1,13 +1,10 @@
 "Every relative link of the notebooks, of what they show, and of the pages leads to a file."
 import json
-import posixpath
 import re
 import subprocess
 from functools import cache
 from pathlib import Path
 
-import pytest
-from notebooks import local, notebooks, relink
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -45,41 +42,6 @@ def leads(path, part):
     if not path.exists():
         return False
     return path.suffix not in (".md", ".ipynb") or part.removeprefix("#") in {"", *anchors(path)}
-
-
-def missing_links(path, folder):
-    "The links that lead nowhere, seen from a folder of the project."
-    addresses = []
-
-    def look(address):
-        target = local(address, folder) or (path.relative_to(ROOT).as_posix(), address) * address.startswith("#")
-        if target and target[0] != "." and not leads(ROOT / target[0], target[1]):
-            addresses.append(address)
-        return address
-
-    for text in texts(path):
-        relink(text, look)
-    return addresses
-
-
-def folder_of(path):
-    return posixpath.dirname(path.relative_to(ROOT).as_posix())
-
-
-@pytest.mark.parametrize("path", [*PAGES, *notebooks(ROOT)], ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_links_lead_to_files(path):
-    assert not missing_links(path, folder_of(path))
-
-
-@pytest.mark.parametrize("address", ["./no_page.md", "./claims.md#a0", "../CLAIMS.md#how-we-decide",
-                                     "../../nbs/papers/itvreg/claims.ipynb#a0", "#nothing"])
-def test_a_link_that_leads_nowhere_is_found(address, monkeypatch):
-    page = ROOT / "reports/itvreg/errata.md"
-    monkeypatch.setitem(globals(), "texts", lambda path, real=texts: [f"[a]({address}) [b](./claims.md#a1)"]
-                        if path == page else real(path))
-    anchors.cache_clear()
-    assert missing_links(page, folder_of(page)) == [address]
-    anchors.cache_clear()
 
 
 def test_the_commits_of_answered_questions_hold_what_their_commands_run():

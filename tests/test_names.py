@@ -1,10 +1,7 @@
 "The names that semantic versioning promises: which they are, how they are called, their help, examples that run."
-import ast
 import doctest
-import importlib
 import inspect
 import re
-from pathlib import Path
 
 import pytest
 
@@ -111,42 +108,6 @@ def calling(thing) -> str:
     signature = inspect.signature(thing)
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-
-
-def without_type(thing) -> list[str]:
-    "The arguments of which no type is said."
-    if is_error(thing):
-        return []
-    return [name for name, parameter in inspect.signature(thing).parameters.items()
-            if parameter.annotation is parameter.empty]
-
-
-def test_each_argument_has_a_type():
-    "Editors show them, and checkers of types go by them."
-    untyped = {name: without_type(getattr(debias_nb, name)) for name in debias_nb.__all__}
-    assert {name: bare for name, bare in untyped.items() if bare} == {}
-
-
-def test_a_name_lives_where_the_stub_says():
-    "Editors look there; a module that hands a name on from another is no home."
-    stub = ast.parse(Path(debias_nb.__file__).with_suffix(".pyi").read_text("utf-8"))
-    homes = {name.name: f"debias_nb.{node.module}" for node in stub.body if isinstance(node, ast.ImportFrom)
-             for name in node.names}
-    assert sorted(homes) == debias_nb.__all__
-    assert all(name.name == name.asname for node in stub.body if isinstance(node, ast.ImportFrom)
-               for name in node.names)
-    assert {name: getattr(importlib.import_module(home), name).__module__ for name, home in homes.items()} == homes
-
-
-def test_the_module_lists_its_promised_names_alone():
-    names = [name for name in dir(debias_nb) if not name.startswith("__")]
-    assert names == sorted(debias_nb.__all__)
-
-
-def test_the_first_level_of_the_reference_is_the_promised_names():
-    docs = pytest.importorskip("docs") # which makes the site
-    pages = re.findall(r"^::: debias_nb\.[\w.]+\.(\w+)$", docs.reference(), flags=re.M)
-    assert pages == sorted(debias_nb.__all__)
 
 
 def names_explained(text: str) -> set[str]:

@@ -1,16 +1,11 @@
 "The notebooks as people meet them in JupyterLab and papermill."
 import ast
-import base64
 import json
 import re
-import shutil
-import struct
 import symtable
 from pathlib import Path
 
 import pytest
-from jupyter_server.services.contents.filemanager import FileContentsManager
-from traitlets.config import Config
 
 from cells import python_of
 from notebooks import ROOT, notebooks, settings
@@ -44,22 +39,6 @@ def test_every_exported_module_has_a_notebook():
         assert source is None or (path.parent / source[1]).is_file(), f"{path}: {source[1]} is gone"
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
-def test_every_figure_is_kept_as_dots_too(path):
-    "JupyterLab draws no SVG in a notebook that it does not trust, and a clone is never trusted."
-    for cell in cells(path):
-        for output in cell.get("outputs", []):
-            data = output.get("data", {})
-            assert "image/svg+xml" not in data or "image/png" in data, cell["id"]
-            if "image/png" in data:
-                dots = base64.b64decode(data["image/png"])
-                width, height = struct.unpack(">II", dots[16:24])
-                assert dots[:4] == b"\x89PNG" and width > 150 and height > 100 and len(dots) < 60_000, cell["id"]
-
-
-LONGEST = 90 # lines of code in a cell
-
-
 def docstrings(tree):
     return [node.body[0].value for node in ast.walk(tree)
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
@@ -70,55 +49,7 @@ def numbers(texts):
     return {number for text in texts for number in range(text.lineno, text.end_lineno + 1)}
 
 
-def code_lines(source):
-    "How many lines of a cell are code: blank ones, comments and docstrings are not."
-    quiet = numbers(docstrings(ast.parse(source)))
-    lines = enumerate(source.splitlines(), 1)
-    return sum(1 for number, line in lines if line.strip() and not line.lstrip().startswith("#")
-               and number not in quiet)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
-def test_no_cell_is_longer_than_two_screens(path):
-    assert {source.splitlines()[0]: code_lines(source) for source in code(path) if source
-            and code_lines(source) > LONGEST} == {}
-
-
-def test_lines_of_code_are_counted():
-    assert code_lines('#| export\ndef one():\n    """Return 1.\n\n    Always."""\n    return 1 # one\n') == 2
-    assert code_lines("x = 1\n" * 91) > LONGEST
-
-
 WIDTH = 120 # characters of a line, as ruff has it for modules
-
-
-def long_lines(source):
-    "The lines of code that are too long: all but those of texts in three quotes, such as Markdown, except docstrings."
-    tree = ast.parse(source)
-    strings = [node for node in ast.walk(tree) if isinstance(node, (ast.Constant, ast.JoinedStr))]
-    texts = {node for node in strings if re.match(r"\w*(\"{3}|'{3})", ast.get_source_segment(source, node))}
-    exempt = numbers(texts - {*docstrings(tree)})
-    return [line for number, line in enumerate(source.splitlines(), 1) if len(line) > WIDTH and number not in exempt]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
-def test_no_line_of_code_is_too_long(path):
-    assert [line for source in code(path) for line in long_lines(source)] == []
-
-
-def test_no_line_of_the_library_is_too_long():
-    "Also where ruff does not look: nbdev wraps `__all__` by itself, and ends its first line ten characters later."
-    lines = {(path.name, line) for path in (ROOT / "debias_nb").rglob("*.py") if path.name != "_modidx.py"
-             for line in path.read_text("utf-8").splitlines()}
-    assert [(name, line) for name, line in lines if len(line) > WIDTH and not line.startswith("__all__ = [")] == []
-
-
-def test_long_lines_of_code_are_found():
-    words = "word " * 30
-    for code in (f"x = 1 # {words}", f'x = "{words}"', f'x = f"{words}{{1}}"', f'def f():\n    """{words}"""',
-                 f'x = """\n{words}"""\ny = "{words}"'):
-        assert len(long_lines(code)) == 1
-    assert long_lines(f'show(f"""{words}{{1}}\n{words}""", "[link](#link)")') == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "nbs/read").glob("*.ipynb")), ids=name_of)
@@ -152,60 +83,6 @@ def bound(sources, imports):
     return names
 
 
-@pytest.mark.parametrize("path", LIBRARY, ids=name_of)
-def test_no_example_takes_a_name_that_the_library_needs(path):
-    "In a notebook both share their names, and a function that is called after it would find the example's."
-    export_cells = [source for source in code(path) if re.search(r"^#\|\s*export", source, re.M)]
-    examples = [source for source in code(path) if source not in export_cells]
-    assert not bound(export_cells, imports=True) & bound(examples, imports=False)
-
-
-def taken_back(sources):
-    "The names that a notebook imports from the module that it exports, below the cells that define them."
-    home = re.search(r"^#\|\s*default_exp (\S+)", "\n".join(sources), re.M)[1]
-    names_shown, names_again = set(), []
-    for source in sources:
-        for names in re.findall(rf"^\s*from debias_nb\.{re.escape(home)} import (.*)$", source, re.M):
-            names_again += [name for name in re.split(r",\s*", names) if name in names_shown]
-        if re.search(r"^#\|\s*export", source, re.M):
-            names_shown |= bound([source], imports=False)
-    return names_again
-
-
-@pytest.mark.parametrize("path", LIBRARY, ids=name_of)
-def test_what_a_notebook_shows_is_what_it_runs(path):
-    "One that imports what it has shown runs the exported code from there on, whatever its cells say."
-    assert taken_back(code(path)) == []
-
-
-def test_an_import_over_what_is_shown_is_seen():
-    head, export = "from debias_nb.losses.arr import flatten", "#| export\ndef flatten(log_p, B):\n    return log_p"
-    assert taken_back(["#| default_exp losses.arr", head, export]) == []
-    assert taken_back(["#| default_exp losses.arr", export, "import math\n  from debias_nb.losses.arr import distill, "
-                                                           "flatten"]) == ["flatten"]
-
-
-def test_a_notebook_that_is_run_in_lab_and_shows_the_same_is_saved_as_it_was(tmp_path, monkeypatch):
-    "Counts, times and the name of the kernel are taken out by nbdev, which settings.ini and Lab's configuration ask."
-    for name in ("settings.ini", "nbs/read/itvreg.ipynb"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    manager = FileContentsManager(config=Config(json.loads((ROOT / "tools/jupyter_server_config.json").read_text())),
-                                  root_dir=str(tmp_path))
-    before = Path("nbs/read/itvreg.ipynb").read_bytes()
-    model = json.loads(json.dumps(manager.get("nbs/read/itvreg.ipynb"), default=str))
-    model["content"]["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
-    for number, cell in enumerate(cell for cell in model["content"]["cells"] if cell["cell_type"] == "code"):
-        cell["execution_count"] = number + 1
-        cell["metadata"]["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
-    manager.save(model, "nbs/read/itvreg.ipynb")
-    assert Path("nbs/read/itvreg.ipynb").read_bytes() == before
-    model["content"]["cells"][0]["source"] += " and more"
-    manager.save(model, "nbs/read/itvreg.ipynb")
-    assert Path("nbs/read/itvreg.ipynb").read_bytes() != before
-
-
 # One notebook to read for each method.
 
 READ = [path for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/read")]
@@ -233,39 +110,6 @@ def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
     nb = json.loads(path.read_text("utf-8"))
     assert not any(re.search(r"^#\|\s*(export|default_exp)", source, re.M) for source in code(path))
     assert unknown_words(nb["cells"]) == []
-
-
-WAY = ("**The claim.**", "## The method", "## It works, and it fails", "**The tables:**")
-
-
-def minutes_to(end, cells):
-    "How long it takes to read what stands before some words: 230 words or 20 lines of shown code a minute."
-    words, lines = 0, 0
-    for cell in cells:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            head, separator, _ = source.partition(end)
-            words += len(re.sub(r"\$\$.*?\$\$|\]\([^)]*\)", " ", head, flags=re.S).split())
-            if separator:
-                return words / 230 + lines / 20
-        elif not re.match(r"#\|\s*(echo: false|hide)", source):
-            lines += code_lines(source)
-    return float("inf")
-
-
-@pytest.mark.parametrize("path", READ, ids=name_of)
-def test_claim_method_example_and_tables_come_first_and_within_ten_minutes(path):
-    prose = "\n".join("".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown")
-    places = [prose.find(part) for part in WAY]
-    assert -1 not in places and places == sorted(places)
-    assert minutes_to(WAY[-1], cells(path)) < 10
-
-
-def test_what_is_read_takes_time():
-    prose_cell = {"cell_type": "markdown", "source": "word " * 460 + "**The tables:** here"}
-    code_cell, quiet = ({"cell_type": "code", "source": head + "x = 1\n" * 40} for head in ("", "#| echo: false\n"))
-    assert minutes_to("**The tables:**", [code_cell, quiet, prose_cell]) == pytest.approx(4)
-    assert minutes_to("**The tables:**", [code_cell]) == float("inf")
 
 
 # Parameters.
@@ -383,12 +227,6 @@ def test_every_notebook_with_parameters_refuses_unknown_ones(path):
     assert asks_first(code(path)) and not asks_first(["profile: str = 'small'", "run(profile)"])
 
 
-def test_notebooks_of_papers_share_the_records_that_they_read():
-    names = [name_of(path) for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers")
-             and any("Results()" in source for source in code(path))]
-    assert not names, "they ask for those that are current"
-
-
 def test_a_list_that_papermill_passes_as_a_text_is_refused_with_the_way_that_works():
     with pytest.raises(ConfigError, match=r"papermill takes lists as -y 'methods: \[Base, ITVReg\]'"):
         frame.Results().study("itvreg/table05", "small", methods="[Base, ITVReg]")
@@ -404,22 +242,3 @@ def test_what_a_person_stops_ends_in_one_sentence(monkeypatch):
     assert len(error.value._render_traceback_()) == 1
 
 
-[OWN_PAIRS] = [path for path in NOTEBOOKS if path.name == "own_pairs.ipynb"]
-
-
-def long_calls(sources):
-    "Calls that train or diagnose: the names and where each stands."
-    for source in sources:
-        tree = ast.parse(source)
-        calls = {id(call) for block in ast.walk(tree) if isinstance(block, ast.With)
-                 and "stoppable" in ast.unparse(block.items[0]) for call in ast.walk(block)}
-        for call in ast.walk(tree):
-            if (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-                    and call.func.id in ("compare", "diagnose")):
-                bar = {word.arg: ast.unparse(word.value) for word in call.keywords}.get("progress")
-                yield call.func.id, id(call) in calls, bar
-
-
-def test_ones_own_files_have_a_bar_and_may_be_stopped():
-    assert [*long_calls(code(OWN_PAIRS))] == [("compare", True, "not roles"), ("diagnose", True, "not roles")]
-    assert [*long_calls(["diagnose(base, progress=False)"])] == [("diagnose", False, "False")]

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from debias_nb.diagnosis.pairs import PairFile
 from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.diagnosis.comparison import Comparison
-from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named
+from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits
 from debias_nb.diagnosis.decision import passing_moved, results_of
 from debias_nb.diagnosis.diagnose import _unusable, diagnose
 from debias_nb.diagnosis.evidence import flat_scores
@@ -186,13 +186,6 @@ def test_both_commands_have_one_word_for_what_nobody_can_tell():
     assert same.call == decide([result("new", NONE)], []).call == "either"
     lost = recommend({name: [result("new", WORSE)] for name in means}, means)
     assert (lost.call, lost.side) == ("keep the base", "worse")
-
-
-def test_names_stand_in_code_font_and_agree_with_their_verb():
-    both = [result("like", UNSURE), result("like", UNSURE, part=NEW)]
-    assert named(both, be=True) == "`like` is"
-    assert named([*both, result("new", UNSURE)], be=True) == "`like` and `new` are"
-    assert coded("`<b>` got worse & `new` too") == "<code>&lt;b&gt;</code> got worse &amp; <code>new</code> too"
 
 
 def test_what_steers_a_reader_is_named_and_words_from_right_to_left_keep_their_place():

@@ -27,7 +27,6 @@ from debias_nb.encoders import interventions
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
-from debias_nb import bars as progress_bars
 from debias_nb.diagnosis import diagnose as diagnosing, evidence, models as scoring
 from debias_nb.diagnosis.changes import NEW, score_table, sentence, verdicts
 from debias_nb.diagnosis.compare import compare
@@ -90,18 +89,6 @@ def distinct(name, labels, scores):
 @pytest.fixture(scope="module")
 def tables(folders, files):
     return found_with(folders, files, "table", "other table", seed=3)
-
-
-def test_each_long_part_of_a_diagnosis_has_a_bar(folders, files, capsys, monkeypatch):
-    monkeypatch.setattr(progress_bars, "PATIENCE", 0)
-    what = {"train": str(files / "train.csv"), "tests": {"new": str(files / "new.csv")}}
-    diagnose(folders["table"], folders["other table"], **what, progress=True)
-    bars = capsys.readouterr().err
-    for name in ("reading", "overlap with training", "new: scores", "resamples", "word overlap", "flaws of the data",
-                 "thresholds"):
-        assert f"{name}:   0%|" in bars
-    diagnose(folders["table"], folders["other table"], **what)
-    assert capsys.readouterr().err == ""
 
 
 # ---------------------------------------------------------------- planted worlds; the strong one is in the notebook
@@ -692,18 +679,6 @@ def test_words_of_plain_text_are_read_as_those_of_any_text():
 
     check()
     assert words_of("Don't AC-DC_3.5.") == ("don't", "ac-dc_3.5") and words_of("Straße") == ("strasse",)
-
-
-def test_short_parts_leave_no_bar_in_a_log(folders, files, capsys):
-    diagnose(folders["table"], folders["other table"], tests={"new": str(files / "new.csv")}, progress=True)
-    assert "reading" not in capsys.readouterr().err
-
-
-def test_a_bar_runs_while_resamples_are_measured(folders, capsys, monkeypatch):
-    monkeypatch.setattr(progress_bars, "PATIENCE", 0)
-    diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()}, progress=True)
-    assert re.search(r"resamples: .*/14 \[",
-                     capsys.readouterr().err), "six models by two metrics, and a separation of two models"
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):

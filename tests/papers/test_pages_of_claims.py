@@ -13,13 +13,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
-from debias_nb.papers.pages import details
 from debias_nb.papers.pages.cells import row_name
 from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.frame import Results, only
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
-from debias_nb.papers.pages.tables import differences
-from debias_nb.papers.pages.claims import ESTIMATES_FILE, VERDICTS, errata_of, errata_page, printed_checks, read_book
+from debias_nb.papers.pages.claims import ESTIMATES_FILE, VERDICTS, read_book
 from debias_nb.papers.pages.claims import resting_on
 from debias_nb.papers.pages.printed import POINTS
 from debias_nb.runs.config import load_experiment
@@ -174,14 +172,6 @@ def test_each_claim_gets_the_answer_of_its_numbers(in_project):
     assert set(book.estimates.claim) == {*CLAIMS, "A7a", "A7b"} and set(book.estimates.verdict) <= {*VERDICTS}
 
 
-def test_errata_say_what_their_facts_bear_out(in_project):
-    erratum, = errata_of("itvreg").itertuples()
-    assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
-    assert errata_page("itvreg") == ["## E-A1. A number\n\nThe text says otherwise.\n\n**Verdict:** contradicted: the "
-                                     "text: 3 (expected: 4)."]
-    assert printed_checks({"itvreg": read_book("itvreg", Results())}).of.tolist() == ["A1", "A2", "E-A1"]
-
-
 def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
     results = Results(is_page=True, pages=tmp_path)
     read_book("itvreg", Results()).estimates.to_csv(tmp_path / ESTIMATES_FILE)
@@ -247,52 +237,6 @@ def weight_record(method="ITVReg", seed=0, **extra):
     return {"run": a_run(method), "seed": seed, "extra": extra, "metrics": {"cross": {"queries": 5 + seed}}}
 
 
-def test_weights_late_in_training_are_means_over_seeds():
-    diary = {name: [1., 2., 3., 4.] for name in details.DIARY} | {"fresh": [{"step": 2, "fresh loss": .5}, {"step": 4}]}
-    rows = details.weight_rows([weight_record(weights=diary), weight_record(seed=1, weights=diary), weight_record()])
-    assert list(rows) == details.WEIGHTS and set(rows.quantity) == {*details.DIARY, "fresh loss"}
-    [late] = details.late_weights(rows).to_dict("records")
-    assert late["run"] == "encoder, real: ITVReg" and late["effective size"] == "4.00" and "fresh loss" not in late
-
-
-def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
-    norms = details.mean_gradient_norms([weight_record("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
-                                    weight_record("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
-    rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"],
-                         "strength": [.1, 1., .1]})
-    path = details.at_strength(rows, norms)
-    assert path.strength.tolist() == pytest.approx([1., 10., 2.])
-    assert details.nearest_strength(path).strength.tolist() == pytest.approx([1., 2.])
-
-
-def test_what_biases_and_queries_are_printed():
-    history = {"B": .5, "B_min": .1, "B_max": .9, "teacher_temperature": 2., "entropy": .3, "batches_without_pairs": 1}
-    table = details.bias_table([weight_record(seed=seed, history=history, setting={"temperature": tau})
-                                for seed, tau in ((0, .5), (1, .1))])
-    assert table.to_dict("records") == [{
-        "panel": "encoder, real", "method": "ITVReg", "τ by seed": "0.5; 0.1", "B": "0.500", "least": "0.100",
-        "most": "0.900",
-        "teacher's temperature": "2.000", "entropy": "0.300", "without pairs": "1"}]
-    counts = details.query_counts([weight_record(), weight_record(seed=2)], "cross")
-    assert counts.to_dict("records") == [{"corpus": "real", "fewest queries": 5, "most queries": 7}]
-
-
-def test_cases_are_those_of_the_first_seed_and_counted_by_a_sign_test():
-    cases = details.first_cases([weight_record("SCAN", 1, cases={"test": ["later"]}),
-                                 weight_record("SCAN", cases={"test": ["first"]}),
-                                 weight_record("Base", cases={"test": ["base"]})])
-    assert cases == {("encoder", "real", "test"): {"Base": ["base"], "SCAN": ["first"]}}
-    assert [details.which_way(*counts) for counts in ((9, 0), (0, 9), (2, 1), (0, 0))] == [
-        "as the paper tells it", "against the paper", "cannot tell", "cannot tell"]
-
-
-def test_a_path_along_strength_has_intervals(in_project):
-    path, levels = details.strength_path(Results().load("itvreg/demo", "small"), "demo")
-    assert set(path.family) == set(REGULARIZERS) and set(levels.method) == {"Base", "Finetuned"}
-    assert (path.low <= path.value).all() and (levels.high >= levels.value).all()
-    assert len(differences(Results().load("itvreg/demo", "small")["demo"])) == 2 * (len(LEVELS) - 1)
-
-
 # ---------------------------------------------------------------- what is printed, and what is ours beside it
 
 
@@ -347,25 +291,3 @@ def printed_differences(paper):
     return problem
 
 
-@pytest.mark.parametrize("paper", ESTIMATES.paper.unique())
-def test_a_printed_number_is_the_difference_that_is_named_beside_it(paper):
-    values = printed_differences(paper)
-    rows = [(printed, "; ".join(f"{name}: 0" for name in own.question if name))
-            for printed, own in ESTIMATES[ESTIMATES.paper == paper].groupby("printed") if printed not in ("", "words")]
-    assert len(rows) > 5
-    assert not [problem for row in rows if (problem := mismatch(*row, values))]
-
-
-@pytest.mark.parametrize("paper_text, ours, wrong", [
-    ("ITVReg − Finetuned: +1.06 to +1.22", "ITVReg − Finetuned: 0.0 to +1.0", ""),
-    ("Finetuned / Base: 1.94 times", "Finetuned − Base: +3.4 to +49.8", ""),
-    ("+2.30", "Finetuned − Base: +3.3 to +18.8", "+2.30: no difference is named"),
-    ("Base − Finetuned: +2.30", "Finetuned − Base: +3.3 to +18.8", "Base − Finetuned: +2.30: ours are taken from Base"),
-    ("Finetuned / Base: +1.94", "Finetuned − Base: +3.4", "Finetuned / Base: +1.94: another unit"),
-    ("topics on Reddit − topics on Amazon: 1,196 topics", "", ""),
-    ("ITVReg − Finetuned: +9.99", "", "ITVReg − Finetuned: +9.99: not what the two differ by"),
-    ("sum of gains: +1.00", "sum of gains: +2.2 to +2.9", ""),
-    ("sum of losses: +1.00", "sum of gains: +2.2 to +2.9", "sum of losses: +1.00: another sum, or unit"),
-])
-def test_a_printed_number_of_another_meaning_is_seen(paper_text, ours, wrong):
-    assert mismatch(paper_text, ours, {("ITVReg", "Finetuned", "−"): {1.06, 1.22}}) == wrong

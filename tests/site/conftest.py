@@ -1,6 +1,7 @@
 """The pages of _docs/, served, and a Chromium to look at them."""
 import importlib
 import json
+import shutil
 import sys
 import socketserver
 import threading
@@ -12,10 +13,14 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1]))
-from article import browser as chromium_on_path # noqa: E402
 from needs import lacks # noqa: E402
 
 SITE = Path(__file__).parents[2] / "_docs"
+
+
+def chromium_on_path() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
 
 
 @pytest.fixture(scope="session", autouse=True)
