@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from .answers import ENDS, place_of, select
-from .cells import REFERENCE, remedy_of
+from .answers import place_of
+from .cells import POINTS, REFERENCE, remedy_of
+from .compare import ENDS, Question, differences
 from .frame import Study, only
-from .printed import POINTS, PrintedCells
-from .tables import differences
+from .printed import PrintedCells
 from ...runs.pairing import config_of
 
 
@@ -96,7 +96,7 @@ def mean_gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus,
 
 
 def at_strength(
-    differences: pd.DataFrame, # of `tables.differences` from plain fine-tuning
+    differences: pd.DataFrame, # of `compare.differences` from plain fine-tuning
     norms: pd.DataFrame, # of `gradient_norms`
 ) -> pd.DataFrame: # `differences`, with the norm
     """Place differences along the strength of a term.
@@ -233,43 +233,9 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
 BY_ADAM = "SCAN (weights by Adam)"
 # with MiniLM the printed rate loses the weights by SGD, and a tenth of it stands beside
 BY_SGD = ["SCAN (weights by SGD)", "SCAN (weights by SGD at rate 1e-5)"]
-SCAN_FORMS = {BY_ADAM: BY_ADAM, "SCAN (weights by SGD)": BY_SGD, "SCAN as in the authors' code": "SCAN, released",
-              "SCAN with our weights": "SCAN, ours"}
 # as pages call them
 SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA",
              "SCAN": (BY_ADAM, *BY_SGD)}
-
-
-def scan_comparisons(
-    changes: pd.DataFrame, # of `tables.differences`
-    printed: pd.Series,    # what the paper prints of SCAN minus its base, in points
-# SCAN as printed, by both optimizers; what is compared -> ours; and the paper's
-) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], dict[str, pd.Series]]:
-    "Compare the forms of SCAN with plain fine-tuning in MAP."
-    as_printed = select(changes, method=[BY_ADAM, *BY_SGD], metric="map")
-    ours = {f"{form} − plain fine-tuning": only(changes, method=methods, metric="map")
-            for form, methods in SCAN_FORMS.items()}
-    ours = {name: rows for name, rows in ours.items() if len(rows)}
-    return as_printed, ours, {name: printed for name in ours if "weights by" in name}
-
-
-ARR, ALONE = ["CL + ARR", "MLL + ARR"], ["CL + distillation", "MLL + distillation"]
-
-
-def arr_comparisons(
-    changes: pd.DataFrame, # of `tables.differences`
-    table: str,            # its name in `experiments/printed/`
-    corpora: list[str],    # that the paper prints
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # what is compared -> ours; and the paper's
-    "Compare ARR, and distillation without a topic model, with the loss that is distilled, in R@8."
-    ours = {
-        "ARR − the loss that is distilled": select(changes, method=ARR, metric="r8"),
-        "distillation without a topic model − that loss": select(changes, method=ALONE, metric="r8"),
-        "product of experts with a topic model − CL": select(changes, method="Product of experts", metric="r8")}
-    gap = PrintedCells("arr").gap
-    columns = [f"{corpus} R@8" for corpus in corpora]
-    return ours, {next(iter(ours)):
-                  pd.concat([gap(table, f"{loss} + ARR", loss, column=columns) for loss in ("CL", "MLL")])}
 
 
 def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
@@ -301,36 +267,9 @@ def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as
                          step=scores.epochs)
 
 
-def large_weights(
-    study: Study, # with a path along λ, and SimCSE at three
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series], dict[str, float]]: # as `answers.summarize` takes them
-    """Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder.
-
-    SimCSE at other λ is compared with SimCSE at 0.1; all in distribution."""
-    printed = PrintedCells("itvreg")
-    path = "lambda_path" if "lambda_path" in study else "table7" # the paper prints no path
-    over_base = only(differences(study[path], against="Base"), shift="iid")
-    ours, theirs, weights = {}, {}, {}
-    largest = over_base.strength.max()
-    for strength in [largest, 1.] if largest > 1 else [1.]: # the paper's largest is 1
-        for family in ("ITVReg", "OutReg"):
-            name = f"{family} at λ = {strength:g} − base encoder"
-            ours[name] = only(over_base, strength=strength, family=family)
-            at_one = printed("table7", method=family, weight="1.0", column=["Quora -> Quora"])
-            theirs[name], weights[name] = at_one - printed("table7", method="Base", column="Quora -> Quora"), 1.
-    from_tenth = differences(study["table4"], against="SimCSE 0.1")
-    for weight in ("0.01", "1.0"):
-        name = f"SimCSE at λ = {float(weight):g} − at 0.1"
-        ours[name] = only(from_tenth, method=f"SimCSE {float(weight):g}")
-        theirs[name] = (printed("table4", method="SimCSE", weight=weight, column="*")
-                        - printed("table4", method="SimCSE", weight="0.1", column="*"))
-        weights[name] = float(weight)
-    return ours, theirs, weights
-
-
 def in_percent_of_plain(
     runs: pd.DataFrame, # of one table
-) -> pd.DataFrame: # as `tables.differences`, without those of Base
+) -> pd.DataFrame: # as `compare.differences`, without those of Base
     "Return differences from plain fine-tuning as percentages of its mean, test by test."
     changes = differences(runs)
     changes = changes[changes.method != "Base"]
@@ -352,25 +291,26 @@ def untaught(runs: pd.DataFrame) -> pd.MultiIndex: # runs: of one table; encoder
 
 
 # with the fraction of tokens that it masks
-MASKED = {"ITVReg": ["ITVReg", "ITVReg (0.15)", "ITVReg (0.50)"], "OutReg": ["OutReg"]}
+MASKED = {"ITVReg, half masked": ["ITVReg", "ITVReg (0.50)"], "ITVReg, 15% masked": ["ITVReg (0.15)"],
+          "OutReg": ["OutReg"]}
 
 
 def of_settings(
     tables: dict[str, pd.DataFrame], # setting of training -> the runs of one table
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # as `answers.summarize` takes them
+) -> list[Question]:
     """Compare ITVReg and OutReg with plain fine-tuning in several settings, each out of distribution and in it.
 
     Where nothing was learned (`untaught`), nothing is compared."""
     printed = PrintedCells("itvreg")
-    ours, theirs = {}, {}
+    questions = []
     for (method, names), shift, (setting, runs) in product(MASKED.items(), ("ood", "iid"), tables.items()):
+        if not {*names} & {*runs.method}:
+            continue
         changes = only(differences(runs), method=names, shift=shift)
         changes = changes[~pd.MultiIndex.from_frame(changes[["encoder", "corpus"]]).isin(untaught(runs))]
-        title = f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}"
         table, = runs.table.unique() if len(runs) else [""]
-        own_names = [name for name in names if name in set(changes.method)]
-        ours[title] = changes
-        gaps = [printed.gap(table, name, REFERENCE, base="*", column="*") for name in own_names]
-        theirs[title] = (pd.concat([gap[gap.index.get_level_values("column").isin(changes.test)] for gap in gaps])
-                         if gaps else [])
-    return ours, theirs
+        gaps = [printed.gap(table, name, REFERENCE, base="*", column="*")
+                for name in names if name in {*changes.method}]
+        questions.append(Question(f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}", changes,
+                                  pd.concat(gaps) if gaps else None, "plain fine-tuning"))
+    return questions
