@@ -15,8 +15,9 @@ from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from .options import Base, ColumnNames, FailOn, LikeTraining, Margin, Match, MatchFrom, Metric, Out, Overwrite
 from .options import Prompts, Sample, Seed, Tests, Threshold, Train, Tuned
-from .options import check_metric_name, check_numbers, columns_by_name, folder, named_tests, number, texts_of
+from .options import check_metric_name, columns_by_name, folder, named_tests, number, texts_of
 from .options import two_prompts
+from .ranges import check_numbers
 
 if TYPE_CHECKING:
     from .pairs import PairFile

@@ -24,12 +24,12 @@ from . import why
 from .decision import LIKE, Result, fits, lower_bounds, margin_sentence, most_lost, named
 from .decision import overall, verdict_line
 from .diagnose import read_tests
-from .methods import Method, average_program, check_loss, read_methods, settings_for, tune, usual_loss
-from .methods import without_tests
+from .methods import Method, check_loss, read_methods, settings_for, tune, without_tests
 from .models import ROUTER, Model, Scorer, cut_texts, load_model, mixed_scorer, notes_of, with_prompts
-from .options import check_numbers
 from .page import Section, facts_of, json_text, page, write_page
 from .pairs import Source
+from .programs import average_program, usual_loss
+from .ranges import check_numbers
 from .test_sets import Test, figures
 from .verdicts import NEW, WHOLE, is_within, judge_changes, parts_of, points
 from ..files import fingerprint

@@ -21,12 +21,12 @@ from ..checks import on_one_line
 from ..data.registry import DataError
 from . import why
 from .decision import Averaged, Decision, Result, averaged, decide, results_of
-from .methods import both_programs, has_both_classes
 from .models import Model, Scorer, cut_texts, is_function, load_pair, mixed_scorer, notes_of
 from .models import setting_differences
-from .options import check_numbers
 from .page import Section, facts_of, json_text, page, write_page
 from .pairs import PairFile, Source, read_named_files
+from .programs import both_programs, has_both_classes
+from .ranges import check_numbers
 from .test_sets import PairTest, Test, TooSmall, as_test, check_metric
 from .verdicts import WHOLE, lines, verdicts
 from .words import label_ties, word_pairs
