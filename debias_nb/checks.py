@@ -171,7 +171,8 @@ def check_aligned(**arrays) -> None: # name -> array; None is left out
     """Check that arrays that carry labels carry the same ones in the same order, since they are matched by place.
 
     Raises `ValueError` naming the two."""
-    labels = {name: values.index for name, values in arrays.items() if hasattr(getattr(values, "index", None), "equals")}
+    labels = {name: getattr(values, "index", None) for name, values in arrays.items()}
+    labels = {name: index for name, index in labels.items() if hasattr(index, "equals")} # a list has a method `index`
     first, *others = labels or [None]
     for name in others:
         if not labels[first].equals(labels[name]):

@@ -353,6 +353,7 @@ def evaluate_pairs(
     >>> values, len(resamples["auc05"])
     ({'auc05': 0.5, 'auc': 0.75}, 10)
     """
+    check_aligned(y_true=y_true, y_score=y_score, groups=groups)
     labels = np.asarray(y_true)
     scores = np.asarray(y_score)
     weights = with_itself(bootstrap_weights(len(scores), replicates, seed, groups))
