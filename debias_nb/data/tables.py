@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 else:
     pd = Deferred("pandas")
 
-ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow") # with or without .gz
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow") # with or without .gz
 SIGNS = ",\t;|" # between cells: of these the one that the header has most
 QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 UNREADABLE = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
+ARCHIVES = {b"PK": "a zip archive", b"\x1f\x8b": "packed by gzip (once more than its name says)"} # by how they begin
 ROLES = {"corpus": "corpus", "queries": "queries", "relevant_docs": "qrels"} # -> how their files begin
 
 
@@ -51,7 +52,8 @@ def check_file(source: str | os.PathLike) -> None:
     if os.path.isdir(path):
         return
     if ending(path) not in ENDINGS:
-        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, or be that of a folder")
+        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, or be that of a folder; "
+                        "pandas writes such files (frame.to_csv)")
     check_regular(path, DataError)
     if not os.path.exists(path): # False for names that cannot be, too
         raise DataError(f"{visible(str(path))}: no such file"
@@ -87,41 +89,58 @@ def _delimited(path: Path) -> pd.DataFrame:
     return frame[(frame != "").any(axis=1)]
 
 
+def check_packed(path: Path) -> None:
+    "Check that a file is no archive, and packed by gzip once where its name ends in .gz."
+    with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
+        kind = ARCHIVES.get(file.read(2))
+    if kind:
+        raise DataError(f"{path}: {kind}; unpack it first")
+
+
 def read_text(path: Path) -> str:
     "Read a text in UTF-8, packed or not, without a byte order mark."
     with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
         return file.read().decode("utf-8-sig")
 
 
-def _json(path: Path) -> pd.DataFrame | dict:
-    "Read lines of objects, a list of objects, or one object of columns, or of queries, corpus and relevant_docs."
-    text = read_text(path)
-    try:
-        content = json.loads(text, object_pairs_hook=each_key_once)
-    except json.JSONDecodeError: # a line each
-        content = [json.loads(line, object_pairs_hook=each_key_once) for line in text.split("\n") if line.strip()]
-    if isinstance(content, dict) and {"queries", "corpus"} <= content.keys():
-        return content
-    frame = pd.DataFrame([content] if isinstance(content, dict) and ending(path) != ".json" else content, dtype=object)
-    return frame.set_axis(range(1, len(frame) + 1)).set_axis([*map(str, frame.columns)], axis=1)
+def _lines(path: Path) -> pd.DataFrame:
+    "Read lines of JSON, an object each."
+    rows = [json.loads(line, object_pairs_hook=each_key_once) for line in read_text(path).split("\n") if line.strip()]
+    if not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{path}: an object is expected in each line, such as {{\"left\": …, \"right\": …}}")
+    return pd.DataFrame(rows, dtype=object, index=range(1, len(rows) + 1))
 
 
-def _parquet(path: Path) -> pd.DataFrame:
-    from datasets import Dataset
-    from datasets.utils import disable_progress_bars
-    disable_progress_bars()
-    data = Dataset.from_file(str(path)) if ending(path) == ".arrow" else None
-    frame = pd.read_parquet(path) if data is None else data.to_pandas()
-    frame = frame.map(lambda cell: cell.tolist() if hasattr(cell, "tolist") else cell).astype(object)
-    return frame.set_axis(range(1, len(frame) + 1))
+def named_labels(frame: pd.DataFrame, features: dict) -> pd.DataFrame: # features: of `datasets`
+    "Return a frame with the names of classes in place of their numbers."
+    for column, feature in features.items():
+        if column in frame and getattr(feature, "names", None):
+            names = dict(enumerate(feature.names))
+            frame[column] = frame[column].map(names).astype(object)
+    return frame
 
 
-READERS = dict(zip(ENDINGS, (_delimited, _delimited, _json, _json, _json, _parquet, _parquet)))
+def _arrow(path: Path) -> pd.DataFrame:
+    from datasets import Dataset, Features
+    from pyarrow.parquet import read_schema
+    if ending(path) == ".arrow":
+        data = Dataset.from_file(str(path))
+        frame, features = data.to_pandas(), data.features
+    else:
+        frame, features = pd.read_parquet(path), {}
+        described = (read_schema(path).metadata or {}).get(b"huggingface")
+        if described:
+            features = Features.from_dict(json.loads(described)["info"]["features"])
+    return named_labels(frame.astype(object).set_axis(range(1, len(frame) + 1)), features)
 
 
-def _one(path: Path) -> pd.DataFrame | dict:
+READERS = dict(zip(ENDINGS, (_delimited, _delimited, _lines, _arrow, _arrow)))
+
+
+def _one(path: Path) -> pd.DataFrame:
     "Read one file. Raise `DataError` naming it for whatever its reader raises."
     check_file(path)
+    check_packed(path)
     try:
         return READERS[ending(path)](path)
     except (DataError, MemoryError):
@@ -147,7 +166,7 @@ def _files(folder: Path, *patterns: str) -> list[Path]:
 
 
 def read_table(source: str | os.PathLike) -> tuple[pd.DataFrame | dict, list[Path], Path]:
-    """Read a file or a folder, `FOLDER:SPLIT`: a frame, or a dict with queries, corpus and relevant_docs.
+    """Read a file or a folder, `FOLDER:SPLIT`: a frame, or a dict of frames: queries, corpus and relevant_docs.
 
     Also return the files that were read, and the path without the part."""
     check_file(source)

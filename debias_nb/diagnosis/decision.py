@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['LARGE', 'LIKE', 'MARKS', 'Call', 'MUCH', 'NOT_BETTER', 'QUESTION', 'RETRAIN', 'KEEP', 'NEW_DATA', 'AVERAGED',
-           'ANSWERS', 'Result', 'results_of', 'Averaged', 'averaged', 'Decision', 'listed', 'named',
-           'fits', 'overall', 'margin_sentence', 'most_lost', 'metrics_of', 'contradicting', 'by_others', 'not_by_all',
-           'Evidence', 'Wording', 'decide', 'passing_moved', 'with_moved_scores', 'verdict_line', 'cards']
+           'ANSWERS', 'Result', 'results_of', 'Averaged', 'averaged', 'Decision', 'listed', 'named', 'fits', 'overall',
+           'margin_sentence', 'most_lost', 'metrics_of', 'contradicting', 'by_others', 'not_by_all', 'Evidence',
+           'Wording', 'decide', 'passing_moved', 'with_moved_scores', 'verdict_line', 'cards']
 
 # %% ../../nbs/diagnosis/decision.ipynb #34e82e37
 import math

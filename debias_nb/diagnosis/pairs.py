@@ -4,6 +4,7 @@ The order of the columns counts, not their names; `label`, `labels`, `score` or 
 label are labeled pairs; two texts alone an anchor and its positive, to be found among all positives; further texts are
 negatives of their row. A folder with corpus, queries and qrels, as BEIR and MTEB have it, is retrieval.
 """
+import ast
 import os
 import re
 import shlex
@@ -16,21 +17,19 @@ import numpy as np
 import pandas as pd
 
 from ..bars import with_bar
-from ..checks import ConfigError, closest, on_one_line, quoted, visible
+from ..checks import ConfigError, closest, counted, on_one_line, quoted, visible
 from ..data.pairs import fold
 from ..data.registry import DataError, bad_lines
-from ..data.tables import is_text, read_table
+from ..data.tables import is_text, named_labels, read_table
 from ..files import fingerprint, sha256_file
 
 LABELS = ("label", "labels", "score", "scores") # of sentence-transformers' data collator, in its order
 MATCHING = ("match", "match_from") # what a match is
 READING = ("columns", *MATCHING)   # how a file is read
 RULE = (
-    "the order of columns counts, as in sentence-transformers: two texts and a label; anchor, positive and perhaps "
+    "The order of columns counts, as in sentence-transformers: two texts and a label; anchor, positive and perhaps "
     "negatives; nothing else may stand there")
-FORMS = {"pairs": "labeled pairs", "candidates": "anchor, positive and negatives", "retrieval": "anchor and positive"}
 FEW_LOST = .01 # of judgments, that may name what is not there
-BINARY = ("0", "1", "0.0", "1.0", "true", "false")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -43,13 +42,27 @@ class PairFile:
     columns: tuple[str, ...] = ("left", "right", "label") # what the file calls its columns; none of a folder
     path: str | None = None # as it was given; None: in memory
     note: str = ""
-    form: str = "pairs" # one of `FORMS`; candidates have `query` too, retrieval `query`, `document` and `itself`
+    form: str = "pairs" # or candidates, retrieval; candidates have `query` too, retrieval `query`, `document` and `itself`
     corpus: list[str] | None = None # of retrieval: every text that is searched
     left_out: dict[str, int] = field(default_factory=dict) # what was left out, in words -> how many
     reading: dict = field(default_factory=dict) # of `READING` what was given
 
     def __len__(self):
         return len(self.frame)
+
+    @property
+    def summary(self) -> str:
+        "What was read, in words."
+        matches = int((self.labels > 0).sum())
+        if self.form == "pairs":
+            what = f"{len(self):,} labeled pairs, {matches:,} of them matches"
+        else:
+            what = f"{self.frame['query'].nunique():,} queries with {matches:,} relevant texts"
+            what += f" among {len(self.corpus or self):,}" if self.form == "retrieval" else (
+                f" and {len(self) - matches:,} negatives")
+        columns = f" (columns {', '.join(map(visible, self.columns))})" if self.columns else ""
+        parts = [f"{counted(count, reason)} left out" for reason, count in self.left_out.items()]
+        return "; ".join([what + columns, *filter(None, [self.note]), *parts])
 
     @property
     def matching(self) -> dict:
@@ -87,7 +100,7 @@ class Tabular(Protocol):
     def to_pandas(self) -> object: ...
 
 
-Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | PairFile # as `read_pairs_file` takes it
+Source: TypeAlias = str | Path | pd.DataFrame | Tabular | PairFile # as `read_pairs_file` takes it
 
 
 @pd.option_context("mode.string_storage", "python") # which takes half of a character, so that its line can be told
@@ -95,21 +108,20 @@ def read_pairs_file(
     source: Source, columns: tuple[str, ...] | str | None = None, name: str | None = None, *,
     match: str | int | None = None, match_from: float | None = None,
 ) -> PairFile:
-    """Read a test or training data: labeled pairs, candidates of queries, or retrieval.
+    """Read a test or training data: labeled pairs, triplets, or retrieval.
 
     The order of the columns counts and not their names, as in data sets of sentence-transformers; `label`, `labels`,
     `score` or `scores` is the label. Two texts and a label are labeled pairs. Two texts alone are an anchor and its
-    positive, which is to be found among all positives. Further texts are negatives. A cell may be a list of texts.
+    positive, which is to be found among all positives. Further texts are negatives.
 
     Parameters
     ----------
-    source : str, Path, table, dict or PairFile
-        A file (.csv, .tsv, .jsonl, .json, .parquet), a folder that `datasets` has written (FOLDER:SPLIT), or one with
-        `corpus`, `queries` and `qrels`, as BEIR and MTEB have it (FOLDER:SPLIT). Or a data frame, a table of
-        `datasets`, a list of dicts, a dict of columns, or a dict of `queries`, `corpus` and `relevant_docs`.
+    source : str, Path, DataFrame, Dataset or PairFile
+        A file (.csv, .tsv, .jsonl, .parquet), a folder that `datasets` has written (FOLDER:SPLIT), or one with
+        `corpus`, `queries` and `qrels`, as BEIR and MTEB have it (FOLDER:SPLIT). In memory a table.
     columns : tuple of str, optional
-        The columns that are read, in this order, where others stand beside them: texts, then the label, which is told
-        by its name, or by numbers in it.
+        The columns that are read, in this order: texts, then the label, which is told by its name, or by numbers or
+        few values in it.
     name : str, optional
         What messages call a table; a file is called by its path.
     match : str or int, optional
@@ -120,18 +132,20 @@ def read_pairs_file(
     Raises
     ------
     DataError
-        For columns that do not fit the rule, with those that the file has; for what is no text or no label, naming
+        For columns that do not fit the rule, with those that the table has; for what is no text or no label, naming
         rows.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from debias_nb import read_pairs_file
-    >>> file = read_pairs_file({"left": ["an egg", "a mole"], "right": ["eggs", "planes"], "label": [1, 0]})
+    >>> pairs = pd.DataFrame({"one": ["an egg", "a mole"], "other": ["two eggs", "two planes"], "label": [1, 0]})
+    >>> file = read_pairs_file(pairs)
     >>> len(file), file.labels.tolist()
     (2, [1, 0])
-    >>> file = read_pairs_file([{"anchor": "an egg", "positive": "eggs", "negative": "planes"}])
-    >>> file.form, file.frame["query"].tolist(), file.labels.tolist()
-    ('candidates', [0, 0], [1, 0])
+    >>> triplets = pd.DataFrame({"anchor": ["an egg"], "positive": ["two eggs"], "negative": ["two planes"]})
+    >>> read_pairs_file(triplets).form
+    'candidates'
     """
     if isinstance(source, PairFile):
         return source
@@ -139,10 +153,12 @@ def read_pairs_file(
         raise DataError("match and match_from: give one of them to say what a match is, got both")
     if match_from is not None and not isinstance(match_from, (int, float)):
         raise DataError(f"match_from: a number is expected, got {quoted(match_from)}")
-    names = tuple(columns.split(",") if isinstance(columns, str) else columns or ())
+    names = tuple(columns.split(",") if isinstance(columns, str) else map(str, columns or ()))
     reading = {option: value for option, value in zip(READING, (names, match, match_from)) if value not in (None, ())}
     if isinstance(source, (str, os.PathLike)):
         table, files, place = read_table(str(source))
+        if not isinstance(table, dict):
+            table.attrs["is_file"] = True
         title, path = str(source), str(source)
         short = place.name if place.is_dir() else Path(place.name.removesuffix(".gz")).stem
         sha256 = (sha256_file(files[0]) if not place.is_dir()
@@ -156,15 +172,13 @@ def read_pairs_file(
     return replace(file, sha256=sha256 or file.rows_sha256)
 
 
-def as_table(title: str, source) -> pd.DataFrame | dict:
-    "Return what is in memory as a frame, or as a dict of queries, corpus and relevant_docs."
-    if isinstance(source, dict) and {"queries", "corpus"} <= source.keys():
-        return source
-    try:
-        frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source, dtype=object)
-    except (ValueError, TypeError) as e:
-        raise DataError(f"{title}: a path, a data frame, a table or a dict of columns is expected: {e}") from None
-    return frame.astype(object).set_axis(range(1, len(frame) + 1)).set_axis([*map(str, frame.columns)], axis=1)
+def as_table(title: str, source) -> pd.DataFrame:
+    "Return a table in memory as a frame of objects, with names of classes in place of their numbers."
+    frame = source if isinstance(source, pd.DataFrame) else getattr(source, "to_pandas", lambda: None)()
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"{title}: a path, a data frame or a Dataset is expected, got {quoted(source)}")
+    frame = frame.astype(object).set_axis(range(1, len(frame) + 1)).set_axis([*map(str, frame.columns)], axis=1)
+    return named_labels(frame, getattr(source, "features", None) or {})
 
 
 # ---------------------------------------------------------------- columns
@@ -172,6 +186,32 @@ def as_table(title: str, source) -> pd.DataFrame | dict:
 def _is_number(cell) -> bool:
     return isinstance(cell, (bool, np.bool_)) or bool(NUMBER.fullmatch(str(cell).strip())) or str(cell).strip(
         ).casefold() in ("true", "false")
+
+
+def _is_list(cell) -> bool: # also one that was written as text
+    if not isinstance(cell, str):
+        return isinstance(cell, (list, tuple, dict, set, np.ndarray))
+    if not cell.strip().startswith(("['", '["', "{'", '{"')):
+        return False
+    try:
+        return isinstance(ast.literal_eval(cell.strip()), (list, dict))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+
+
+def _has_few_values(cells: pd.Series) -> bool:
+    return 10 * cells.map(str).nunique() <= len(cells)
+
+
+def _why_no_text(cells: pd.Series) -> str: # "" for texts
+    "Explain why a column holds no texts: lists, numbers and dates, or ids."
+    present = cells[cells.map(lambda cell: isinstance(cell, str) and bool(cell.strip()) or _is_list(cell))]
+    if present.map(_is_list).any():
+        return "lists"
+    words = present.map(str)
+    if 2 * words.map(lambda text: any(map(str.isalpha, text))).sum() <= len(words):
+        return "no texts"
+    return "ids" if words.is_unique and not words.str.strip().str.contains(r"\s").any() and len(words) > 1 else ""
 
 
 def roles(title: str, table: pd.DataFrame, columns: tuple[str, ...], has_match: bool) -> tuple[list[str], str | None]:
@@ -188,29 +228,43 @@ def roles(title: str, table: pd.DataFrame, columns: tuple[str, ...], has_match: 
         label = texts[-1]
     if label is not None:
         texts.remove(label)
-    few = [column for column in texts[2:] if _has_few_values(table[column])] # as labels in words have
-    wrong = [column for column in texts if not table[column].map(_holds_text).any()] + few
-    if len(texts) < 2 or wrong or label is not None and len(texts) > 2 or len({*texts}) < len(texts):
-        found = ", ".join(visible(column) + (
-            " (few values)" if column in few else " (no texts)" if column in wrong else "") for column in header[:8])
-        lengths = {column: table[column].map(lambda cell: len(str(cell))).mean() for column in texts
-                   if column not in wrong}
-        longest = sorted(lengths, key=lengths.get)[-2:]
-        binary = [column for column in wrong if table[column].map(lambda cell: str(cell).strip().casefold() in BINARY).all()]
-        example = [*(column for column in lengths if column in longest), *([label] if label else (binary or few)[-1:])]
-        if len(longest) < 2:
-            example = ["LEFT", "RIGHT", "LABEL"]
-        raise DataError(f"{title}: its columns are {found}. {RULE}. Name those to read, such as --columns "
-                        f"{shlex.quote(','.join(example))}")
+    reasons = {column: _why_no_text(table[column]) for column in texts}
+    if columns: # who names a column of ids as a text means it
+        reasons = {column: "" if reason == "ids" else reason for column, reason in reasons.items()}
+    reasons |= {column: "few values" for column in texts[2:] if _has_few_values(table[column]) and not reasons[column]}
+    if len(texts) < 2 or any(reasons.values()) or label is not None and len(texts) > 2 or len({*texts}) < len(texts):
+        names = ", ".join(visible(column) + f" ({reason})" * bool(reason) for column, reason in (
+            (column, reasons.get(column)) for column in header[:8]))
+        raise DataError(f"{title}: its columns are {names}. {RULE}.{_advice(title, table, reasons, label, columns)}")
     return texts, label
 
 
-def _has_few_values(cells: pd.Series) -> bool:
-    return 10 * cells.map(str).nunique() <= len(cells)
+def _advice(title: str, table: pd.DataFrame, reasons: dict[str, str], label: str | None, columns) -> str:
+    "Name the two columns with the longest texts and the label, as an option that works; nothing where there are none."
+    if "lists" in reasons.values():
+        column = next(column for column, reason in reasons.items() if reason == "lists")
+        is_written = bool(table[column].map(lambda cell: isinstance(cell, str)).all())
+        first = f" read {visible(column)} by ast.literal_eval, and" * is_written
+        return f" A cell holds one text:{first} give each text of a list a row of its own (frame.explode)."
+    lengths = {column: table[column].map(lambda cell: len(str(cell))).mean() for column, reason in reasons.items()
+               if not reason}
+    longest = sorted(lengths, key=lengths.get)[-2:]
+    labels = [label] if label else [column for column in reasons if _has_few_values(table[column])
+                                    or table[column].map(_is_number).all() and table[column].nunique() == 2][-1:]
+    chosen = [column for column in lengths if column in longest] + labels
+    if columns or len(longest) < 2 or any("," in column or column != column.strip() for column in chosen):
+        return ""
+    advice = f" Name those to read: {_option(table, 'columns', ','.join(chosen))}"
+    if labels and not _numbers(table[labels[0]]).isin([0, 1]).all():
+        advice += f", and a label that is a match: {_option(table, 'match', 'VALUE')} ({_values(table[labels[0]])})"
+    return advice
 
 
-def _holds_text(cell) -> bool:
-    return is_text(cell) and not _is_number(cell) or isinstance(cell, (list, np.ndarray)) and len(cell) > 0 and all(map(is_text, cell))
+def _option(table: pd.DataFrame, name: str, value: str) -> str:
+    "Write an option as its source takes it: of a command for a file, of Python for a table in memory."
+    if table.attrs.get("is_file"):
+        return f"--{name.replace('_', '-')} {shlex.quote(value)}"
+    return f"{name}={value!r}"
 
 
 def refuse(title: str, lines, wrong, rule: str, cells, advice: str = "") -> None: # wrong: (n,) booleans
@@ -228,65 +282,68 @@ def _rows(title: str, table: pd.DataFrame, columns: tuple[str, ...], match, matc
     texts, label = roles(title, table, columns, match is not None or match_from is not None)
     form = "pairs" if label else "candidates" if len(texts) > 2 else "retrieval"
     if form != "pairs" and (match, match_from) != (None, None):
-        raise DataError(f"{title}: match and match_from read labels, and no column is called one of {', '.join(LABELS)}; "
-                        f"name it last, such as --columns {shlex.quote(','.join(texts[:3]))}")
+        raise DataError(f"{title}: match and match_from read labels, and no column is called one of "
+                        f"{', '.join(LABELS)}; name it last in columns")
     names = (*texts, label) if label else tuple(texts)
-    note = "" if names == ("left", "right", "label") else f"read as {FORMS[form]}: {', '.join(names)}"
+    for column in texts[:2]:
+        refuse(title, table.index, ~table[column].map(is_text), f"column {column!r}: a text is expected", table[column])
     if label:
-        return _labeled(title, table, texts, label, match, match_from, note)
+        return _labeled(title, table, texts, label, match, match_from)
     parts = []
     for column in texts[1:]:
-        cells = table[column].reset_index(drop=True).explode().dropna()
+        cells = table[column].reset_index(drop=True)
+        cells = cells[cells.map(lambda cell: not pd.isna(cell) and bool(str(cell).strip()))] # a row may lack negatives
         parts.append(pd.DataFrame({"row": cells.index, "right": cells.to_numpy(), "label": int(column == texts[1])}))
     rows = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
     anchors = table[texts[0]].to_numpy()
     rows = rows.assign(left=anchors[rows.row], line=np.asarray(table.index)[rows.row])
-    for side, column in (("left", texts[0]), ("right", texts[1])):
-        refuse(title, rows.line, ~rows[side].map(is_text), f"column {column!r}: a text is expected", rows[side])
-    has_match = np.isin(np.arange(len(table)), parts[0].row)
-    refuse(title, table.index, ~has_match, f"column {texts[1]!r}: a positive is expected", table[texts[1]])
+    refuse(title, rows.line, ~rows.right.map(is_text), "a text is expected", rows.right)
     frame, left_out, corpus = (_candidates if form == "candidates" else _matches)(rows)
     if frame.empty:
         raise DataError(f"{title}: no pair is left ({'; '.join(f'{count} {what}' for what, count in left_out.items())})")
-    return PairFile(title, frame.reset_index(drop=True), "", names, form=form, corpus=corpus, note=note,
+    return PairFile(title, frame.reset_index(drop=True), "", names, form=form, corpus=corpus,
                     left_out={what: int(count) for what, count in left_out.items() if count})
 
 
-def _labeled(title: str, table, texts, label: str, match, match_from, note: str) -> PairFile:
-    for column in texts:
-        refuse(title, table.index, ~table[column].map(is_text), f"column {column!r}: a text is expected", table[column])
-    labels, count = _labels(title, table, label, match, match_from)
-    frame = pd.DataFrame({"left": table[texts[0]], "right": table[texts[1]], "label": labels, "line": table.index})
+def _labeled(title: str, table, texts, label: str, match, match_from) -> PairFile:
+    labels = _labels(title, table, label, match, match_from)
     if labels.nunique() < 2:
         raise DataError(f"{title}: all {len(labels):,} labels are {labels.iloc[0]}; both classes are needed")
-    rule = "" if match is match_from is None else (
-        f"a match is labeled {match}" if match_from is None else f"a match has a grade of {match_from:g} or more")
-    counts = rule and f"{rule}: {count:,} of {len(table):,}"
-    return PairFile(title, frame.reset_index(drop=True), "", (*texts, label),
-                    note="; ".join(filter(None, [counts, note])))
+    frame = pd.DataFrame({"left": table[texts[0]], "right": table[texts[1]], "label": labels, "line": table.index})
+    note = f"a match is labeled {match}" * (match is not None)
+    if match_from is not None:
+        note = f"a match has a grade of {match_from:g} or more"
+    return PairFile(title, frame.reset_index(drop=True), "", (*texts, label), note=note)
 
 
-def _labels(title: str, table, column: str, match, match_from) -> tuple[pd.Series, int]:
-    "Return labels, 0 or 1, and how many are 1."
-    words = table[column].map(lambda cell: str(cell).strip().casefold())
+def _words(cells: pd.Series) -> pd.Series:
+    return cells.map(lambda cell: str(cell).strip().casefold())
+
+
+def _numbers(cells: pd.Series) -> pd.Series: # nan for what is none
+    return pd.to_numeric(_words(cells).replace({"true": "1", "false": "0"}), errors="coerce")
+
+
+def _values(cells: pd.Series) -> str:
+    "List the values of labels with how often they occur."
+    return ", ".join(f"{quoted(word)} {count:,} times" for word, count in _words(cells).value_counts()[:8].items())
+
+
+def _labels(title: str, table, column: str, match, match_from) -> pd.Series: # (rows,) 0 or 1
+    words, numbers = _words(table[column]), _numbers(table[column])
     refuse(title, table.index, words.isin(["", "-", "none", "nan"]), f"column {column!r}: a label is expected",
            table[column], "; leave out the pairs without one")
-    numbers = pd.to_numeric(words.replace({"true": "1", "false": "0"}), errors="coerce")
     if match is not None:
         wanted = str(match).strip().casefold()
-        labels = (words == wanted) | (numbers == pd.to_numeric(wanted, errors="coerce"))
-    elif match_from is not None:
+        return ((words == wanted) | (numbers == pd.to_numeric(wanted, errors="coerce"))).astype(int)
+    if match_from is not None:
         refuse(title, table.index, numbers.isna(), f"column {column!r}: a grade is expected", table[column])
-        labels = numbers >= match_from
-    else:
-        found = ", ".join(f"{quoted(word)} ({count:,})" for word, count in words.value_counts()[:8].items())
-        advice = (f"; they are {found}: say which one is a match, --match WORD" if numbers.isna().any() or
-                  {*numbers} == {-1, 1} else
-                  f"; grades are read by --match-from {numbers.min() + (numbers.max() - numbers.min()) / 2:g}")
-        refuse(title, table.index, ~numbers.isin([0, 1]), f"column {column!r}: labels are 0 or 1", table[column],
-               advice)
-        labels = numbers == 1
-    return labels.astype(int), int(labels.sum())
+        return (numbers >= match_from).astype(int)
+    advice = f"; they are {_values(table[column])}. Say which is a match: {_option(table, 'match', 'VALUE')}"
+    if numbers.notna().all():
+        advice += f", or from which one on: {_option(table, 'match_from', 'VALUE')}"
+    refuse(title, table.index, ~numbers.isin([0, 1]), f"column {column!r}: labels are 0 or 1", table[column], advice)
+    return numbers.astype(int)
 
 
 def _candidates(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict, None]:
@@ -317,13 +374,8 @@ def _matches(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict, list[str]]:
 
 # ---------------------------------------------------------------- queries, corpus and judgments
 
-def _by_id(title: str, texts) -> pd.DataFrame: # index: the id; text, and bare without the title
-    "Return texts by id: of a frame with `_id`, `text` and perhaps `title`, or of a dict."
-    if not isinstance(texts, (dict, pd.DataFrame)):
-        raise DataError(f"{title}: a dict is expected, with the text of each id")
-    if isinstance(texts, dict):
-        texts = pd.DataFrame([{"_id": key, **(text if isinstance(text, dict) else {"text": text})}
-                              for key, text in texts.items()])
+def _by_id(title: str, texts: pd.DataFrame) -> pd.DataFrame: # index: the id; text, and bare without the title
+    "Return texts by id, of a table with `_id`, `text` and perhaps `title`."
     key = next((name for name in ("_id", "id") if name in texts), None)
     if key is None or "text" not in texts:
         raise DataError(f"{title}: columns _id and text are expected, found {', '.join(map(str, texts.columns[:8]))}")
@@ -337,19 +389,12 @@ def _by_id(title: str, texts) -> pd.DataFrame: # index: the id; text, and bare w
     return frame[~frame.index.duplicated() & frame.text.map(is_text).to_numpy()]
 
 
-def _retrieval(title: str, source: dict, match_from: float | None) -> PairFile:
-    "Read queries, a corpus and judgments: frames of a folder, or dicts as InformationRetrievalEvaluator takes them."
+def _retrieval(title: str, source: dict[str, pd.DataFrame], match_from: float | None) -> PairFile:
+    "Read queries, a corpus and judgments."
     least = 1 if match_from is None else match_from
     queries, corpus = (_by_id(f"{title}: {role}", source[role]) for role in ("queries", "corpus"))
-    judged = source.get("relevant_docs")
-    if isinstance(judged, dict):
-        if not all(isinstance(grades, (dict, list, tuple, set)) for grades in judged.values()):
-            raise DataError(f"{title}: relevant_docs: ids of texts are expected for each query")
-        rows = [(query, key, grades.get(key, 1) if isinstance(grades, dict) else 1)
-                for query, grades in judged.items() for key in (
-                    grades if isinstance(grades, dict) else sorted(grades, key=str))]
-        judged = pd.DataFrame(rows, columns=["query-id", "corpus-id", "score"], index=range(1, len(rows) + 1))
-    if judged is None or not {"query-id", "corpus-id", "score"} <= {*judged}:
+    judged = source["relevant_docs"]
+    if not {"query-id", "corpus-id", "score"} <= {*judged}:
         raise DataError(f"{title}: judgments are expected, in columns query-id, corpus-id, score")
     grades = pd.to_numeric(judged.score, errors="coerce")
     refuse(title, judged.index, grades.isna(), "a grade is expected", judged.score)
@@ -382,26 +427,21 @@ def _retrieval(title: str, source: dict, match_from: float | None) -> PairFile:
     left_out = {"judgments of what is not there": is_lost.sum(), f"judgments with a grade below {least:g}":
                 (~is_relevant).sum(), "judgments of a query's own text": is_own.sum(),
                 "queries without a relevant text": len(queries) - kept.asks.nunique()}
-    return PairFile(title, frame, "", (), form="retrieval", corpus=corpus.text.tolist(), note="read as queries, corpus "
-                    "and judgments", left_out={what: int(count) for what, count in left_out.items() if count})
-
-
-def unjudged_file(
-    queries: list[str], corpus: list[str],
-    itself: np.ndarray, # where a query itself stands in the corpus, or −1
-) -> PairFile:
-    "Make a file of queries and a corpus to search in, with no text that is known to be relevant."
-    frame = pd.DataFrame({"query": range(len(queries)), "left": queries, "document": 0, "label": 1, "itself": itself})
-    return PairFile("texts", frame, "", form="retrieval", corpus=corpus)
+    return PairFile(title, frame, "", (), form="retrieval", corpus=corpus.text.tolist(),
+                    left_out={what: int(count) for what, count in left_out.items() if count})
 
 
 # ---------------------------------------------------------------- several files
 
 def check_names(option: str, files) -> None:
-    "Check that files have names that can be printed. Raise `DataError`."
+    "Check that there are files, by names that can be printed. Raise `DataError`."
     if not isinstance(files, dict) or not all(is_text(name) and name == on_one_line(name) for name in files):
         raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got "
                         f"{quoted(files)}")
+    if not files:
+        raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
+    if "train" in files:
+        raise DataError("a test is called 'train', which is the name of the training file")
 
 
 def read_named_files(
@@ -411,10 +451,6 @@ def read_named_files(
 ) -> dict[str, PairFile]: # `train` first if there is one
     "Read files with one set of options, as a command has it. Raise as `read_pairs_file`."
     check_names("tests", tests)
-    if not tests:
-        raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
-    if "train" in tests:
-        raise DataError("a test is called 'train', which is the name of the training file")
     sources = tests if train is None else {"train": train} | tests
     by_name = columns if isinstance(columns, dict) else {None: columns}
     for name in by_name.keys() - {None, *sources}:

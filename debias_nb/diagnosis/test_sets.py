@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'TEST_FORMS', 'FALSE_POSITIVES', 'SCATTER',
            'TOGETHER', 'TooSmall', 'Measured', 'split_halves', 'Test', 'difference', 'figures', 'level', 'wrong_side',
-           'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest',
-           'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable']
+           'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest', 'as_test', 'part_of',
+           'check_metric', 'has_one_score', 'findable']
 
 # %% ../../nbs/diagnosis/tests.ipynb #18e1b298
 import math

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LEVEL', 'LACKING', 'FEWEST_FREEDOM', 'UPPER', 'WORDS', 'mean_std', 'seeds_variance', 'Interval', 'interval',
            'Sources', 'Paired', 'subtract', 'difference_of', 'paired', 'over_splits', 'threshold_p', 'holm',
-           'detectable', 'endless', 'is_within', 'verdict', 'judge']
+           'detectable', 'endless', 'estimate_word', 'is_within', 'verdict', 'judge']
 
 # %% ../../nbs/measures/stats.ipynb #e09457d7
 import math
@@ -476,6 +476,20 @@ def endless(comparison: Paired) -> Paired:
     if math.isnan(comparison.items_error):
         return comparison
     return replace(comparison, error=comparison.items_error, freedom=math.inf)
+
+# %% ../../nbs/measures/stats.ipynb #81cea69b
+def estimate_word(
+    low: float, high: float,  # 95% confidence interval of a difference, in points
+    margin: float = 1.,       # smallest difference that matters, in the same unit
+    p: float | None = None,   # corrected for further comparisons; None: the interval alone decides
+) -> str: # "better", "worse", "within a point" (of the margin: "within 2 points") or "open"
+    "Name what an interval shows: equivalence first, then a difference that leaves out zero; the rest is open."
+    if -margin <= low and high <= margin:
+        return "within a point" if margin == 1 else f"within {margin:g} points"
+    is_different = low > 0 or high < 0 if p is None else p < 1 - LEVEL
+    if not is_different:
+        return "open"
+    return "better" if low + high > 0 else "worse"
 
 # %% ../../nbs/measures/stats.ipynb #4fc647b0
 def is_within(low, high, margin: float): # ends of intervals -> bool of each
