@@ -1,7 +1,8 @@
 """What records say beyond their metrics, where several pages ask for it: cases, diaries; a function each."""
 import re
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -131,6 +132,60 @@ def strength_path(
     rows["panel"] = rows.encoder + ", " + rows.corpus
     path = rows[rows.strength > 0]
     return path.assign(method=path.family), only(rows, method=["Base", REFERENCE])
+
+
+def trade_of(
+    runs: pd.DataFrame, # of one table, with a path along λ
+    panel: str,
+) -> pd.DataFrame: # as `plots.trade_plot` takes it
+    "Follow each method along λ: what it changes in distribution and out of it, means over tests; it starts at plain."
+    changes = differences(runs)
+    means = changes[changes.strength > 0].pivot_table("difference", ["family", "strength"], "shift").reset_index()
+    starts = means.drop_duplicates("family").assign(strength=0., iid=0., ood=0.)
+    rows = pd.concat([starts, means]).sort_values(["family", "strength"])
+    names = {"strength": "step", "iid": "inside", "ood": "outside"}
+    return rows.assign(panel=panel, method=rows.family + rows.strength.map(" {:g}".format)).rename(columns=names)
+
+
+def between(runs: pd.DataFrame, low: str, high: str, share: float, name: str) -> pd.DataFrame:
+    "Return the runs of a method whose numbers lie between those of two others, seed by seed and resample by resample."
+    keys = ["encoder", "test", "seed"]
+    above = only(runs, method=high).set_index(keys)
+    rows = only(runs, method=low)
+    others = above.loc[pd.MultiIndex.from_frame(rows[keys])]
+    mixed = {column: [(1 - share) * np.asarray(one) + share * np.asarray(other)
+                      for one, other in zip(rows[column], others[column])] for column in ("value", "resampled")}
+    return rows.assign(**mixed, method=name)
+
+
+class AtEqualCost(NamedTuple):
+    "A method against another one where that gains most, at the same cost in distribution."
+    strength: float       # λ of the other
+    cost: float           # points that it loses in distribution
+    lower: float          # λ of the method on either side
+    upper: float
+    changes: pd.DataFrame # of `tables.differences`, out of distribution
+
+
+def at_equal_cost(runs: pd.DataFrame, family: str, other: str) -> AtEqualCost: # runs: of one table, with a path along λ
+    """Compare two methods out of distribution at one cost: the other at the λ where it gains most, the first between
+    the last two of its λ whose costs lie on either side. The cost is taken as measured."""
+    trade = trade_of(runs, "")
+    best = trade.loc[only(trade, family=other).outside.idxmax()]
+    path = only(trade, family=family)
+    crossed = [(one, two) for one, two in pairwise(path.itertuples()) if one.inside >= best.inside > two.inside]
+    if not crossed:
+        raise ValueError(f"no two λ of {family} have costs on either side of {-best.inside:.2f} points")
+    one, two = crossed[-1]
+    methods = runs.drop_duplicates("method")
+
+    def named(own, strength):
+        return only(methods, family=own, strength=strength).method.item() if strength else REFERENCE
+
+    share = (one.inside - best.inside) / (one.inside - two.inside)
+    mixed = between(runs, named(family, one.step), named(family, two.step), share, f"{family} at equal cost")
+    changes = differences(pd.concat([runs, mixed]), named(other, best.step))
+    return AtEqualCost(best.step, -best.inside, one.step, two.step, only(changes, method=f"{family} at equal cost", shift="ood"))
 
 
 def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus
