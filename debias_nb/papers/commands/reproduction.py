@@ -277,12 +277,13 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     """Write some pages of the project in `root`: a worker may have begun elsewhere.
 
     What has no notebook yet is left out."""
+    from tqdm.auto import tqdm
     from ...runs.config import configured
     from ..pages.report import has_notebook, write_notebook, write_page
     paths = []
     folder.mkdir(parents=True, exist_ok=True)
     with chdir(root):
-        for name in filter(has_notebook, names):
+        for name in tqdm(list(filter(has_notebook, names)), "pages", disable=len(names) < 10, leave=False):
             if configured(f"{name}.*.yaml"):
                 paths += write_page(name, folder, results, keep)
             else:
@@ -328,8 +329,9 @@ def report(
     Notebooks are executed; nothing is trained."""
     root = project_here()
     folder = out.absolute() if out else root / ("_runs/reports" if fresh else "reports")
-    for path in write_pages(names, folder, fresh, root):
-        echo(os.path.relpath(path))
+    pages = [path for path in write_pages(names, folder, fresh, root) if path.suffix == ".md"]
+    first = next((page for page in pages if page == folder / "README.md"), pages[0])
+    echo(f"{counted(len(pages), 'pages')} written: begin with {os.path.relpath(first)}")
 
 
 @app.command(rich_help_panel=REPRODUCTION)

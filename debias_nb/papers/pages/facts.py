@@ -161,6 +161,7 @@ class Facts(dict): # name -> `Fact`
     def render(
         self,
         text: str, # Markdown that names facts; `{% include "findings/text1" %}` has that of another cell
+        /,
         **names,   # that it may name as well
     ) -> str:
         """Put the values of facts in their places.
