@@ -208,7 +208,8 @@ def small_tests(records: list[dict], test: str) -> dict[str, int]: # records: of
 def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`; empty where there is none
     "Say which tests of authors mean little, and why."
     return " ".join(
-        f"The test of {corpus} is degenerate: one of its {count} queries is {100 / count:.1f} points."
+        f"The test of {corpus} is degenerate, one of its {count} queries is {100 / count:.1f} points: it is shown, and "
+        "counts in no mean."
         for corpus, count in small_tests(records, test).items())
 
 
@@ -285,6 +286,25 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
 
 
+def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # B with ARR's Equation 2: runs, mean, least and most of a batch
+    "Say how large B was on each corpus, and by how much it raises the temperature of the teacher."
+    rows = [place(record) | history for record, history in extras(records, "history")
+            if record["run"].method.authors.bias is None and history.get("B", 0) > 0]
+    groups = pd.DataFrame(rows).groupby("corpus", sort=False)
+    out = groups.agg(runs=("B", "size"), B=("B", "mean"), least=("B_min", "min"), most=("B_max", "max"))
+    texts = out[["B", "least", "most"]].map("{:.3f}".format).assign(runs=out.runs)
+    texts["temperature"] = (100 / (1 - out.B) - 100).map("+{:.0f}%".format)
+    return texts.rename(columns={"least": "least batch", "most": "most"}).reset_index()
+
+
+def forced_bias(runs: pd.DataFrame) -> dict[str, pd.DataFrame]: # what is compared -> ours, one test a corpus
+    "Compare students with B set to a number with those whose B is 0, in R@8 across topics."
+    changes = only(differences(runs), shift="ood")
+    students = changes[changes.against.str.endswith("(B 0)")]
+    return {f"{method.replace('(', 'with ').rstrip(')')} − B 0": rows
+            for method, rows in students.groupby("method", sort=False)}
+
+
 REPORTED = "SCAN, as reported"
 BY_ADAM = "SCAN, losses averaged (weights by Adam)"
 # with MiniLM the printed rate loses the weights by SGD, and a tenth of it stands beside
@@ -344,6 +364,15 @@ def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of ep
         return 0, 0
     steps = _by_setting(runs).unstack("epochs").diff(axis=1).iloc[:, 1:] > 0
     return int(steps.to_numpy().sum()), steps.size
+
+
+def epoch_steps(runs: pd.DataFrame) -> dict[str, pd.DataFrame]: # what is compared -> ours, rate by rate
+    "Compare each number of epochs with the next smaller one."
+    named = runs.assign(method=runs.method + ", " + runs.test, test="in distribution")
+    steps = pairwise(sorted(runs.test.unique(), key=lambda test: int(test.partition(" ")[0])))
+    return {f"{more} − {fewer}": pd.concat([
+        only(differences(named, f"{rate}, {fewer}"), method=f"{rate}, {more}") for rate in runs.method.unique()])
+        for fewer, more in steps}
 
 
 def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs across
