@@ -246,7 +246,7 @@ def printed_size(
     mean : Estimate
         As `estimate` returns it.
     printed : array_like, (n,)
-        What is printed of the same difference, in the same unit: one number, or several, which count as their mean.
+        What is printed of the same difference, in the same unit: one number, or several, which stand for all between.
     margin : float, above 0
         As for `effect`.
     level : float, in (0, 1)
@@ -276,10 +276,9 @@ def printed_size(
     parts = [float(stdtrit(freedom, quantile)) * error if error else 0. for error, freedom in (
         (mean.seeds_error, mean.seeds_freedom), (mean.items_error, mean.items_freedom))]
     half = math.hypot(*parts)
-    size = sizes.mean()
-    if abs(size - mean.difference) > half:
+    if sizes.max() < mean.difference - half or sizes.min() > mean.difference + half:
         return "excluded"
-    has_zero = mean.low <= 0 <= mean.high and size != 0
+    has_zero = mean.low <= 0 <= mean.high and not sizes.min() <= 0 <= sizes.max()
     return "open" if has_zero and effect(mean, margin) == "open" else "inside"
 
 # %% ../../nbs/measures/pooling.ipynb #70001a21

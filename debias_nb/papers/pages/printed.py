@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from ...checks import check_known
+from .cells import POINTS
 from .expected import load_expected
 from .frame import only
 
 
 CELL_NUMBERS = ["value", "std"]
-POINTS = {"percent": 1, "fraction": 100, "count": 1} # a printed number in percentage points; a count stays a count
 
 
 class PrintedCells:
