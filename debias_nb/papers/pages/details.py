@@ -171,8 +171,10 @@ def at_equal_cost(
     other: str,
     panel: str = "",    # what it is about, in words
 ) -> AtEqualCost:
-    """Compare two methods out of distribution at one cost: the other at the λ where it gains most, the first between
-    the last two of its λ whose costs lie on either side. The cost is taken as measured."""
+    """Compare two methods out of distribution at one cost.
+
+    The other has the λ where it gains most, and the first lies between its last two λ with costs on either side. The
+    cost is taken as measured."""
     trade = trade_of(runs, panel)
     best = trade.loc[only(trade, family=other).outside.idxmax()]
     path = only(trade, family=family)
@@ -291,7 +293,7 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
 
 
-def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # B with ARR's Equation 2: runs, mean, least and most of a batch
+def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # of Eq. 2: mean, least and most of a batch
     "Say how large B was on each corpus, and by how much it raises the temperature of the teacher."
     rows = [place(record) | history for record, history in extras(records, "history")
             if record["run"].method.authors.bias is None and history.get("B", 0) > 0]
