@@ -284,7 +284,7 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     folder.mkdir(parents=True, exist_ok=True)
     with chdir(root):
         for name in tqdm(list(filter(has_notebook, names)), "pages", disable=len(names) < 10, leave=False):
-            if configured(f"{name}.*.yaml"):
+            if "/" in name and configured(f"{name}.*.yaml"):
                 paths += write_page(name, folder, results, keep)
             else:
                 paths += write_notebook(name, folder, results, {"folder": str(folder)}, keep=keep)

@@ -21,7 +21,7 @@ from ...runs.records import Store, committed_store
 from ..settings.answers import first_stage
 from .frame import PROFILES, all_experiments, profiles_of
 from .places import address_of, page_of
-from .report import PRINTED_TABLE
+from .report import PRINTED_TABLE, title_of
 from .tables import text_table
 
 
@@ -359,10 +359,6 @@ def faults(comparisons: list[SettingComparison]) -> list[str]:
 
 def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each once
     return list(dict.fromkeys(filter(None, texts)))
-
-
-def title_of(part: str) -> str: # part: `table3`
-    return re.sub(r"(\d+)", r" \1", part).capitalize()
 
 
 def printed_parts(experiments: Iterable[ExperimentConfig]) -> list[str]: # e.g. `table3`, `figure2`
