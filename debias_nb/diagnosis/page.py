@@ -51,10 +51,10 @@ def shaded(text: str, tuned_shares) -> Markup: # tuned_shares: of the text's wor
     "Shade the words of a text that the tuned model looks at."
     out, offset = Markup(), 0
     for match, share in zip(WORD.finditer(text), tuned_shares): # of a text that was cut, the first words
-        style = f' style="background:rgba(240,150,30,{min(.5, share):.2f})"' if share >= .03 else ""
-        out += isolated(text[offset : match.start()])
-        out += Markup(f"<span{style}>{isolated(match.group())}</span>")
-        offset = match.end()
+        if share >= .03:
+            shade = Markup('<span style="background:rgba(240,150,30,{:.2f})">{}</span>')
+            out += isolated(text[offset : match.start()]) + shade.format(min(.5, share), isolated(match.group()))
+            offset = match.end()
     return out + isolated(text[offset:])
 
 
