@@ -142,7 +142,7 @@ test-lower: $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp) ## test the libra
 test-types: $(VENV)/.stamp-lint | .cache # types, imports between rooms, workflows, style
 	$(BIN)/ruff check -q
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/zizmor --offline -q .github action.yml
+	$(BIN)/zizmor --offline -q .github
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
 
 lock: $(VENV)/.stamp ## pin every package of an installation with its hashes
