@@ -23,9 +23,7 @@ from .encoders.tokens import Tokens as Tokens
 from .encoders.tokens import embed_texts as embed_texts
 from .encoders.loading import load_encoder as load_encoder
 from .encoders.tokens import tokenize as tokenize
-from .diagnosis.compare import Comparison as Comparison
 from .diagnosis.compare import compare as compare
-from .diagnosis.diagnosis import Diagnosis as Diagnosis
 from .diagnosis.diagnose import diagnose as diagnose
 from .diagnosis.evaluator import DiagnosisEvaluator as DiagnosisEvaluator
 from .diagnosis.models import load_model as load_model
