@@ -61,7 +61,7 @@ def which_way(
 ) -> str:
     "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
     if sign_test(as_printed, reverse) >= .05:
-        return "cannot tell"
+        return "open"
     return "as the paper tells it" if as_printed > reverse else "against the paper"
 
 

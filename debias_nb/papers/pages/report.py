@@ -103,12 +103,12 @@ DIFFERENCE = ["paper", "profile", "table", "encoder", "test", "shift", "method",
 
 
 def write_tables(folder: Path, results: Results) -> list[Path]: # what was written
-    "Write all cells and all differences, in points, of every table and profile."
+    "Write all cells with a number and all differences, in points, of every table and profile."
     cells, changes = [], []
     for paper in papers():
         for experiment in all_experiments(paper):
             study = results.load(experiment.name, experiment.profile)
-            cells += [cell.fields for cell in study.cells]
+            cells += [cell.fields for cell in study.cells if cell.value is not None]
             changes += [differences(runs).assign(paper=paper, profile=experiment.profile, table=table)
                         for table, runs in study.runs.groupby("table", sort=False)]
     frames = {"cells": pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float)),
