@@ -36,8 +36,6 @@ export UV_CACHE_DIR UV_PYTHON_DOWNLOADS
 # Hundreds of processes load the library; where nothing that is compiled is kept, each compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-BENCHES = regularized diagnose commands
-
 # The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
 PIP = $(BIN)/python -m pip install --quiet --no-build-isolation
 # What the locks do not name is installed with a word: no hash is checked, and only direct packages have a fixed version.
@@ -47,7 +45,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports some-reports test test-slow test-nightly test-faults  test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
+.PHONY: help venv reports reports-all test test-faults test-library lock dist docs sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -79,55 +77,51 @@ $(VENV)/.stamp-%: $(VENV)/.stamp # what an extra of pyproject.toml adds
 	$(INSTALL) --editable '.[$*]'
 	touch $@
 
-reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports, compare with the committed runs
-	$(BIN)/debias-nb batch --profile planted --seeds 0 --runs
-	$(BIN)/debias-nb report --fresh
-	$(BIN)/debias-nb agree
+# What runs and pages follow from: where none of it is newer than the last ones, nothing is to be done.
+SOURCES = $(shell find debias_nb nbs/papers experiments tools/some_runs.py -type f ! -path '*/.*' ! -path '*/__pycache__/*')
 
-# Of each kind of run one, and some pages of them: of each change that is enough, and `reports` makes all, as before a release.
-some-reports: $(VENV)/.stamp | .cache
+reports: _runs/reports/.stamp ## make of each kind of planted run one, compare them with the committed ones, and render every page of them
+
+_runs/reports/.stamp: $(VENV)/.stamp $(SOURCES) | .cache
 	$(BIN)/python tools/some_runs.py
-	$(BIN)/debias-nb report --fresh itvreg/table03 scan/claims
 	$(BIN)/debias-nb agree
+	$(BIN)/debias-nb report --fresh
+	@touch $@
 
-test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types
-	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-notebooks test-python test-types
-
-# Processes of a target of tests: by default one a core; WORKERS=1 where several targets run side by side.
-WORKERS ?=
-
-test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them
-	OMP_NUM_THREADS=1 $(if $(WORKERS),LOKY_MAX_CPU_COUNT=1) $(BIN)/python tools/outputs.py $(addprefix --workers ,$(WORKERS))
+reports-all: $(VENV)/.stamp | .cache ## the same of every planted run of the first seed: at night, and before a release
+	$(BIN)/debias-nb batch --profile planted --seeds 0 --runs
+	$(BIN)/debias-nb agree
+	$(BIN)/debias-nb report --fresh
 
 # A file of tests stays in one process, since its fixtures do. Files go in their order: by number of tests, the longest would be last.
 # Files stand side by side already: a test whose trainings may take all cores has one, and trains in its own process.
-PYTEST = OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --dist loadfile --no-loadscope-reorder
-# `make test SELECTED=` runs all of them.
+PYTEST = OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# `make test SELECTED=` runs the slow ones too.
 SELECTED = not slow
 
-test-python: $(VENV)/.stamp | .cache
+test: $(VENV)/.stamp | .cache ## check style, types and imports, run every notebook of the library, and the tests
+	$(BIN)/ruff check --quiet
+	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
+	$(BIN)/lint-imports --no-cache > .cache/imports.txt || { cat .cache/imports.txt; exit 1; }
+	$(BIN)/deptry debias_nb 2> .cache/packages.txt || { cat .cache/packages.txt; exit 1; }
+	$(BIN)/zizmor --offline --quiet .github
+	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 	$(PYTEST) -m "$(SELECTED)"
-
-test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, wheels, committed runs made again, several processes, recipes, benches
-	$(PYTEST) -m "slow and not nightly"
-
-test-nightly: $(VENV)/.stamp | .cache ## take three steps of every configuration at the paper's width, and make pages and data again that rarely change: an hour
-	$(PYTEST) -m nightly
 
 # Trials of different lengths: whoever is done takes what is left.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses $(or $(WORKERS),auto) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses auto --dist worksteal
 
 # The library's tests in an environment of their own, with no notebook stack. For each Python and for the lowest versions:
 #   make test-library LIBRARY_PYTHON=3.13
-#   make test-library LIBRARY_PYTHON=3.11 RESOLUTION=lowest-direct
+#   make test-library RESOLUTION=lowest-direct
 # UV_TORCH_BACKEND=cpu takes the CPU build of torch where uv reaches PyTorch's own index.
 LIBRARY_PYTHON ?= 3.11
 RESOLUTION ?= highest
 UV ?= $(BIN)/uv
 LIBRARY_VENV = $(CACHE)/library/$(notdir $(LIBRARY_PYTHON))-$(RESOLUTION)
 
-$(LIBRARY_VENV)/.stamp: pyproject.toml
+$(LIBRARY_VENV)/.stamp: pyproject.toml $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp)
 	@$(UNCHECKED)
 	$(UV) venv --quiet --clear --python $(LIBRARY_PYTHON) $(@D)
 	$(UV) pip install --quiet --python $(@D) --resolution $(RESOLUTION) --group library-tests --editable .
@@ -135,15 +129,6 @@ $(LIBRARY_VENV)/.stamp: pyproject.toml
 
 test-library: $(LIBRARY_VENV)/.stamp ## test the library alone, without a notebook stack (LIBRARY_PYTHON=3.11 RESOLUTION=highest)
 	OMP_NUM_THREADS=1 $(LIBRARY_VENV)/bin/python -m pytest -m "library and not slow" -p no:cacheprovider
-
-test-lower: $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp) ## test the library with the lowest versions that it supports
-	$(MAKE) --no-print-directory test-library RESOLUTION=lowest-direct
-
-test-types: $(VENV)/.stamp-lint | .cache # types, imports between rooms, workflows, style
-	$(BIN)/ruff check -q
-	$(BIN)/lint-imports --no-cache
-	$(BIN)/zizmor --offline -q .github
-	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
 
 lock: $(VENV)/.stamp ## pin every package of an installation with its hashes
 	$(BIN)/python tools/lock.py
@@ -154,12 +139,6 @@ dist: $(VENV)/.stamp-release ## build sdist and wheel of what is committed, chec
 # Another builder of mkdocs.yml is a command that takes its path: make docs BUILDER='zensical build --strict --config-file'
 docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py $(BUILDER)
-
-docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them in a Chromium; without one these tests are skipped, and with CI=true they fail
-	$(BIN)/python -m pytest tests/site -rs --numprocesses $(or $(WORKERS),auto) --dist worksteal
-
-bench: $(VENV)/.stamp | .cache ## run every bench, one after the other: ratios of times, nothing is written
-	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
 
 # ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that follow from them.
 sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some notebooks
@@ -175,15 +154,11 @@ made:
 	$(if $(ONLY),,$(BIN)/python tools/diagnose_cases.py --pages)
 	$(BIN)/python tools/readme.py
 
-# In a fresh clone, so that nothing of this folder is in what is made. The environment is taken as it is: --old-file.
-# `make check REPORTS=some-reports` is quicker.
-REPORTS ?= reports
-
-check: $(VENV)/.stamp | .cache ## in a fresh clone: run `make reports`, make the library, papers' outputs, pages and README.md anew; git says what differs
+check: $(VENV)/.stamp | .cache ## in a fresh clone of the commit: make library, papers' outputs, pages and README.md anew; git says what differs
 	fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
-	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 $(if $(WORKERS),LOKY_MAX_CPU_COUNT=$(WORKERS)) \
-	&& make="$(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV))" \
-	&& $$make $(REPORTS) && $$make made && git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
+	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 \
+	&& $(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV)) made \
+	&& git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
 	rm -rf $(VENV) .cache .snakemake _runs _docs _proc build dist .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info

@@ -1,4 +1,4 @@
-"`python -m debias_nb` is the command `debias-nb`."
+"The commands, as `python -m debias_nb`."
 from .commands.entry import main
 
 if __name__ == "__main__":

@@ -186,6 +186,19 @@ def check_one_each(
         raise ValueError(f"{name} must have shape ({n},), one for each {item}, got {got}")
 
 
+def check_aligned(**arrays) -> None: # name -> array; None is left out
+    """Check that arrays that carry labels carry the same ones in the same order, since they are matched by place.
+
+    Raises `ValueError` naming the two."""
+    labels = {name: getattr(values, "index", None) for name, values in arrays.items()}
+    labels = {name: index for name, index in labels.items() if hasattr(index, "equals")} # a list has a method `index`
+    first, *others = labels or [None]
+    for name in others:
+        if not labels[first].equals(labels[name]):
+            raise ValueError(f"{first} and {name} are matched by place, and their labels differ: take "
+                             f"{name}.loc[{first}.index], or .to_numpy() of both")
+
+
 def check_features(
     features,      # (n, d) tensor
     labels=None,   # (n,) class numbers

@@ -1,5 +1,6 @@
 "What holds for all tests."
 import gc
+import os
 import sys
 from importlib import metadata
 
@@ -41,12 +42,17 @@ OLDER = [
 ]
 
 
+HAS_PUBLISHED = bool(os.environ.get("DEBIAS_NB_DATA") and os.environ.get("DEBIAS_NB_MODELS"))
+
+
 def pytest_collection_modifyitems(items):
     versions = {package: Version(metadata.version(package)) for package, *_ in OLDER}
     older = [rule for rule in OLDER if versions[rule[0]] < Version(rule[1])]
     for item in items:
         if is_library(item.path):
             item.add_marker("library")
+        if item.get_closest_marker("published") and not HAS_PUBLISHED:
+            item.add_marker(pytest.mark.skip(reason="DEBIAS_NB_DATA and DEBIAS_NB_MODELS are not both set"))
         for package, _, reason, tests in older:
             if item.name in tests or item.name.partition("[")[0] in tests:
                 item.add_marker(pytest.mark.skip(reason=f"{package} {versions[package]} {reason}"))

@@ -1,5 +1,4 @@
 "Texts of corpora whose terms do not allow it are in nothing that is committed."
-import os
 
 import pytest
 
@@ -40,8 +39,7 @@ def test_no_record_does():
     assert restricted.holding(paths, restricted.listed()) == []
 
 
-@pytest.mark.skipif(not os.path.isdir(os.path.join(os.environ.get("DEBIAS_NB_DATA", ""), "quora")),
-                    reason="no Quora here")
+@pytest.mark.published
 def test_the_list_is_that_of_the_corpus():
     assert restricted.corpus() == restricted.listed()
 

@@ -310,8 +310,7 @@ def contents(names: dict[str, str]) -> list:
     by_folder = {}
     for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
-    reports = {name: f"reports/{name}.md"
-               for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "COST", "MAINTENANCE")}
+    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "README")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
@@ -331,10 +330,10 @@ def contents(names: dict[str, str]) -> list:
         {"Start": "index.md"},
         {"Your own pairs": [leading[0], *advice, *leading[1:], *diagnoses, "reference.md"]},
         {"Understand": [*(f"read/{paper}.md" for paper in PAPERS), names["nbs/names.ipynb"], "glossary.md"]},
-        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers,
+        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], *papers,
                               *(page for page in by_folder["reports/studies"] if page not in advice)]},
         {"Evidence": [{"Explore the results": "explorer.html"},
-                      *(reports[name] for name in ("README", "COST", "MAINTENANCE"))]},
+                      reports["README"]]},
         {"How it is made": [names["CONTRIBUTING.md"], "citing.md", *rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 

@@ -199,9 +199,9 @@ def told(path: Path, found: list[str], seconds: float) -> None:
 
 
 def make_pages(paths: list[Path] | None) -> None:
-    """Make the pages of these notebooks of papers, and those that sum them up.
+    """Make the pages of these notebooks of papers, and those that sum them up; with None, all of them.
 
-    With None, all of them. Where none of the notebooks is a paper's, no page follows from them."""
+    Where none of the notebooks is a paper's, no page follows from them."""
     from debias_nb.papers.commands.reproduction import write_pages
     from debias_nb.papers.pages.report import BOOKS
     if paths is None:

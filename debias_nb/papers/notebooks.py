@@ -99,9 +99,8 @@ def execute_all(
 ) -> dict[str, str]: # name -> why it failed
     "Execute several notebooks in parallel, and return the failures."
     from joblib import Parallel, delayed
-    from rich.console import Console
-    from rich.progress import track
+    from tqdm.auto import tqdm
     pool = Parallel(min(workers, len(names)), return_as="generator_unordered")
     attempts = pool(delayed(_attempt)(name, profile, parameters, root) for name in names)
-    errors = dict(track(attempts, "notebooks", total=len(names), console=Console(stderr=True)))
+    errors = dict(tqdm(attempts, "notebooks", total=len(names)))
     return {name: errors[name] for name in names if errors[name]}

@@ -1,6 +1,5 @@
 "Candidate answers: odd bytes, properties on random data, and the paper's own WikiQA."
 import gzip
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +13,6 @@ from debias_nb.papers.worlds.planted_answers import answers_split
 from debias_nb.data.lexicon import ANSWER_SPLITS
 from debias_nb.data.registry import ChangedData, DataError, MissingData, load_registry, locate
 
-WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"
-real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason=WITHOUT_DATA)
 TRIPLE = ("question", "answer", "label")
 GRADE_COLUMNS = (*qa.COLUMNS, "grade")
 
@@ -258,7 +255,7 @@ def test_planted_answers_are_what_was_planted(dials):
 # ---- the published files
 
 
-@real
+@pytest.mark.published
 @pytest.mark.parametrize("part", ["train", "dev", "test"])
 def test_wikiqa_is_the_papers_own(part):
     theirs = qa.read_answers(file("wikiqa", f"scan-{part}.tsv"), columns=TRIPLE, group_by="run")

@@ -1,5 +1,4 @@
 "Sentences by kind of text: what is tested, what may be held, and what of a shift can be said before training."
-import os
 from functools import cache
 from itertools import product
 
@@ -15,8 +14,6 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.papers.data import labeled_pairs as task
 from debias_nb.papers.tasks import regularization_texts
-
-real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
 
 GRADE_FILE = "4.0\ta cat\ta kitten\n2\ta cat\ta dog\n3.9\ta mouse\tA CAT!\n\ta {kind}\ta mouse\n"
 NEWS = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n{rows}"
@@ -89,7 +86,7 @@ def test_unknown_kinds_are_refused(files):
 # ---- facts of the published files
 
 
-@real
+@pytest.mark.published
 def test_no_published_text_that_may_be_held_is_tested():
     try:
         test_texts = {kind: {fold(text, True) for text in s.load_sentences(kind, download=False).all_texts}
@@ -102,7 +99,7 @@ def test_no_published_text_that_may_be_held_is_tested():
     assert min(map(len, texts.values())) > 500
 
 
-@real
+@pytest.mark.published
 @pytest.mark.slow
 def test_no_run_between_kinds_of_text_holds_what_it_tests(monkeypatch):
     "Each kind of held texts, with the tests that its runs have; a text stands in many files, and is folded once."

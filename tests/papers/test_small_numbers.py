@@ -1,5 +1,4 @@
 "Base encoders on published question pairs: figures of an independent script, which the library must give too."
-import os
 
 import numpy as np
 import pytest
@@ -12,9 +11,7 @@ from debias_nb.measures.metrics import evaluate_pairs
 from debias_nb.papers.data.labeled_pairs import evaluation_pairs
 from debias_nb.papers.tasks.pairs import score
 
-HAS_DATA = os.environ.get("DEBIAS_NB_DATA") and os.environ.get("DEBIAS_NB_MODELS")
-REASON = "DEBIAS_NB_DATA and DEBIAS_NB_MODELS are not both set: no published pairs, or no encoders, to compute with"
-pytestmark = pytest.mark.skipif(not HAS_DATA, reason=REASON)
+pytestmark = pytest.mark.published
 
 EXPECTED = { # AUC(0.05), percent
     ("potion-base-2M", "askubuntu"): 44.38,

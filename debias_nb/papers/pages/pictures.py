@@ -2,6 +2,7 @@
 import io
 import re
 from base64 import b64encode
+from hashlib import sha256
 
 import seaborn as sns
 from IPython.display import SVG
@@ -34,11 +35,13 @@ NEEDLESS = ( # pattern, and what takes its place
 
 
 def _shorten(match) -> str: # the words of a text and what ends it, or a number of many decimals
-    "Round a place on the page to a tenth of a point and the shape of a marker finer, and keep words."
+    """Round a place on the page to a tenth of a point and the shape of a marker finer, and keep words.
+
+    It is rounded to a ten-thousandth first: a place that lies between two tenths has last digits of the processor."""
     text = match.group()
     if text.startswith(">"):
         return text
-    number = float(text)
+    number = round(float(text), 4)
     if abs(number) >= 10:
         return f"{number:.1f}"
     return f"{number:.2f}"
@@ -54,12 +57,18 @@ def _saved(figure: Figure, form: str, **metadata: None) -> io.BytesIO:
 
 def svg(
     figure: Figure,
-) -> bytes: # an SVG file, the same each time
-    "Draw a figure as an SVG file, without what says nothing and without needless decimals."
+) -> bytes: # an SVG file, the same each time and on every processor
+    """Draw a figure as an SVG file, without what says nothing and without needless decimals.
+
+    Clips and markers, which Matplotlib names by a hash of all digits of their places, are named by what is written."""
     text = _saved(figure, "svg", Date=None, Creator=None).getvalue().decode()
     text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _shorten, text)
     for pattern, substitute in NEEDLESS:
         text = re.sub(pattern, substitute, text)
+    names = dict.fromkeys(re.findall(r'id="([mp][0-9a-f]{10})"', text))
+    picture = sha256(re.sub("|".join(names) or "$^", "", text).encode()).hexdigest()[:8]
+    for number, name in enumerate(names):
+        text = text.replace(name, f"{name[0]}{picture}{number}")
     return text.encode()
 
 
