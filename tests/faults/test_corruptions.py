@@ -14,7 +14,7 @@ from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.commands.cli import app
 from debias_nb.papers.pages.frame import Results
-from debias_nb.papers.pages.claims import read_book
+from debias_nb.papers.pages.claims import read_claims
 from harness import QUICK, make_project
 
 
@@ -151,7 +151,7 @@ def test_claims(name, tmp_path, monkeypatch):
     (project / "experiments/itvreg/claims.yaml").write_text(damaged_text)
     monkeypatch.chdir(project)
     with no_change(project), pytest.raises(ConfigError) as e:
-        read_book("itvreg", Results())
+        read_claims("itvreg", Results())
     assert sentence in str(e.value) and "experiments/itvreg/claims.yaml" in str(e.value), e.value
 
 
