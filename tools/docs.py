@@ -317,9 +317,7 @@ def contents(names: dict[str, str]) -> list:
         first = [page for page in pages if page.endswith(tuple(f"{name}.md" for name in OF_PAPER))]
         papers.append({title: first + [page for page in pages if page not in first]})
     leading = [names[f"nbs/{name}.ipynb"] for name in (
-        *(f"diagnosis/{name}" for name in ("check", "your_files", "recipes", "in_ci", "larger",
-                                           "from_sentence_transformers", "own_pairs")),
-        "losses/regularized")]
+        "diagnosis/check", "losses/regularized")]
     advice = ["reports/studies/strength.md"]
     rooms = []
     for title, folders in ROOMS.items():

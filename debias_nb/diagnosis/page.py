@@ -116,8 +116,9 @@ def page(title: str, answer, screen: str, rows: pd.DataFrame, sections: list[Sec
     parts = [section for section in sections
              if section.sentences or section.program or any(map(len, section.tables.values()))]
     return environment().get_template("page.html.j2").render(
-        title=title, answer=answer, screen=screen.split("\n\n"), rows=drawn, ends=(min(ends), max(ends)),
-        sections=parts, margin=margin)
+        title=title, answer=answer, rows=drawn,
+        screen=[block for block in screen.split("\n\n") if not block.startswith(answer.heading)], ends=(min(ends), max(ends)), sections=parts,
+        margin=margin)
 
 
 def _plain(value): # a frame, or something of numpy

@@ -44,7 +44,8 @@ def test_page_and_line_name_one_method(found):
     made.read_page(found.html())
     method = found.recommendation.method
     assert re.fullmatch(rf"VERDICT: .* \| method={re.escape(method)}", found.verdict())
-    assert found.recommendation.heading in repr(found) and found.facts["next"][method] in found.html().replace("&#39;", "'")
+    assert found.recommendation.heading in repr(found)
+    assert found.facts["next"][method] in found.html().replace("&#39;", "'")
     program = {}
     exec(found.facts["next"]["plain"], program)
     assert program["model"][0].embedding.weight.shape == small_encoder()[0].embedding.weight.shape

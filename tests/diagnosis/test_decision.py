@@ -52,8 +52,8 @@ def test_a_gain_in_distribution_alone_asks_for_new_data():
 
 def distinct(name, labels, scores):
     "A test whose pairs share no text."
-    frame = pd.DataFrame({"left": [f"a {i}" for i in range(len(labels))], "right": [f"b {i}" for i in range(len(labels))],
-                          "label": np.asarray(labels, int), "line": range(len(labels))})
+    left, right = ([f"{side} {number}" for number in range(len(labels))] for side in "ab")
+    frame = pd.DataFrame({"left": left, "right": right, "label": np.asarray(labels, int), "line": range(len(labels))})
     return as_test(name, PairFile(name, frame, ""), scores)
 
 

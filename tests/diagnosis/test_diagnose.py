@@ -134,7 +134,8 @@ def test_functions_of_two_lists_of_texts_stand_in_for_models():
     found = diagnose(lambda left, right: scores["base"], lambda left, right: scores["tuned"], pairs, {"new": pairs})
     for name, values in scores.items():
         assert found.verdicts[name][1] == pytest.approx(average_precision_score(pairs.label, values))
-    assert not found.words and not found.program and found.averaged.empty and "all of its pairs also occur" in repr(found)
+    assert not found.words and not found.program and found.averaged.empty
+    assert "all of its pairs also occur" in repr(found)
     for wrong in (lambda left, right: [1.], lambda left, right: [np.nan] * len(left)):
         with pytest.raises(DataError, match="new: base gives no 200 finite scores"):
             diagnose(wrong, wrong, tests={"new": pairs})
@@ -194,20 +195,20 @@ def test_leaks_in_disguise_are_counted():
     rows += [(disguise(row.left), row.right, row.label) for disguise, row in zip(disguises, train[1:].itertuples())]
     train.loc[2, "left"] = train.left[2].replace("e", "\xe9") # the accents of the second way, in one character
     test = pd.concat([made.some_pairs(60, seed=4), pd.DataFrame(rows, columns=["left", "right", "label"])])
-    found = diagnose(lambda left, right: [len(text) for text in left], lambda left, right: [len(text) for text in right],
-                     train, {"new": test})
+    lengths = (lambda left, right: [*map(len, left)], lambda left, right: [*map(len, right)])
+    found = diagnose(*lengths, train, {"new": test})
     assert found.overlap.pairs.tolist() == [7]
 
 
 def test_texts_that_are_cut_are_counted(folders):
     base, tuned = (made.load(folders[name]) for name in ("bert", "other bert"))
     base.max_seq_length = tuned.max_seq_length = 8
-    left = [f"red {'abcdefghij'[i % 10]} " + "of the old small table why" * (i >= 10) + f" {WORDS[i % 12]}" for i in range(60)]
+    left = [f"red {'abcdefghij'[i % 10]} {'of the old small table why' * (i >= 10)} {WORDS[i % 12]}" for i in range(60)]
     pairs = pd.DataFrame({"left": left, "right": [f"{WORDS[i % 13]} {WORDS[i % 5]}" for i in range(60)],
                           "label": [1, 0] * 30})
     found = diagnose(base, tuned, None, {"new": pairs})
-    assert ("new: 50 of 60 pairs have a text of more than 8 tokens, the limit of the base model and the tuned model: its "
-            "end is not read.") in found.warnings
+    assert ("new: 50 of 60 pairs have a text of more than 8 tokens, the limit of the base model and the tuned model: "
+            "its end is not read.") in found.warnings
 
 
 def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folders):
@@ -319,7 +320,8 @@ def test_a_printed_program_imports_public_names_alone_and_runs(tables, tmp_path)
     import debias_nb
     names = re.findall(r"from debias_nb import (.*)", tables.program)
     assert names and {name for line in names for name in line.split(", ")} <= {*debias_nb.__all__}
-    assert "debias_nb." not in tables.program and "must hold no text of the tests" in tables.program.replace("\n# ", " ")
+    assert "debias_nb." not in tables.program
+    assert "must hold no text of the tests" in tables.program.replace("\n# ", " ")
     (tmp_path / "new.txt").write_text("an old lamp\nred chairs\n")
     done = subprocess.run([sys.executable, "-c", tables.program], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

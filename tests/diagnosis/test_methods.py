@@ -8,8 +8,8 @@ from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.data.texts import HeldTexts, read_held_texts
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.pairs import PairFile, read_pairs_file
-from debias_nb.diagnosis.methods import DEFAULTS, check_loss, check_strength, read_method, read_methods, settings_for, tune
-from debias_nb.diagnosis.methods import without_tests
+from debias_nb.diagnosis.methods import DEFAULTS, check_loss, check_strength, read_method, read_methods, settings_for
+from debias_nb.diagnosis.methods import tune, without_tests
 from debias_nb.diagnosis.models import load_model
 from debias_nb.diagnosis.programs import usual_loss
 from debias_nb.measures.metrics import auc_at

@@ -231,7 +231,8 @@ def each_form(queries=60):
     matches = frame[frame.label == 1].reset_index(drop=True).assign(document=range(queries))
     corpus = [*matches.right, *frame.right[frame.label == 0]]
     return {
-        "pairs": frame[["left", "right", "label"]], "candidates": PairFile("c", frame, "of candidates", form="candidates"),
+        "pairs": frame[["left", "right", "label"]],
+        "candidates": PairFile("c", frame, "of candidates", form="candidates"),
         "retrieval": PairFile("r", matches, "of a corpus", form="retrieval", corpus=corpus)}
 
 
