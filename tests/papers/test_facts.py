@@ -48,7 +48,7 @@ def test_the_file_has_what_was_added(tmp_path):
 
 
 def test_a_fact_that_no_run_gives_says_so_whatever_is_asked_of_it():
-    text = ("{{ none }} {{ none.estimate }} {{ none | extent }} {% if none > 1 %}x{% endif %}{{ none.a + 1 }} "
+    text = ("{{ lost }} {{ lost.estimate }} {{ lost | extent }} {% if lost > 1 %}x{% endif %}{{ lost.a + 1 }} "
             "{{ claim('X') }}")
     assert Facts().render(text) == " ".join(["*not run here*"] * 4) + " [X](./claims.ipynb#x): **not run here**"
 
@@ -98,8 +98,7 @@ def rows_of_contents():
 
 PAGES = {
     "findings": lambda: parts_of("findings", FACTS), "README": lambda: parts_of_readme(FACTS), "claims": rows_of_claims,
-    "studies/new_data": lambda: parts_of("studies/new_data", FACTS),
-    "studies/averaging": lambda: parts_of("studies/averaging", FACTS)}
+    "studies/new_data": lambda: parts_of("studies/new_data", FACTS)}
 
 
 def text_of(page):

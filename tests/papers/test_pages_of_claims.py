@@ -51,7 +51,7 @@ def configuration(name, **changes):
     methods = [{"name": method, "regularizer": kind, "weight": .1} | MASKING.get(kind, {})
                for method, kind in REGULARIZERS.items()]
     return {
-        "paper": "itvreg", "experiment": name, "profile": "small", "title": f"Does {name} help?",
+        "title": f"Does {name} help?",
         "scale": "numbers that were made up",
         "encoders": [{"name": "potion-base-2M", "kind": "static"}],
         "methods": [{"name": "Base", "trained": False}, {"name": "Finetuned"}, *methods,
@@ -59,7 +59,7 @@ def configuration(name, **changes):
         "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}], "methods": METHODS,
                     "evaluate": list(TESTS),
                     "training": {"learning_rate": .1, "epochs": 1, "batch_size": 8}, "seeds": [0, 1, 2, 3, 4, 5]}],
-        "tables": [table]} | changes
+        "tables": [table], "small": {}} | changes
 
 
 def record_of(run, rng):
@@ -114,7 +114,7 @@ def project(tmp_path_factory):
         (root / folder).mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name, settings in (("demo", {}), ("more", {"page": "demo"})):
-        path = root / f"experiments/itvreg/{name}.small.yaml"
+        path = root / f"experiments/itvreg/{name}.yaml"
         path.write_text(yaml.safe_dump(configuration(name, **settings)), "utf-8")
         for run in load_experiment(f"itvreg/{name}", "small", root).runs():
             if run.method.name in LEVELS:
