@@ -44,6 +44,13 @@ def leads(path, part):
     return path.suffix not in (".md", ".ipynb") or part.removeprefix("#") in {"", *anchors(path)}
 
 
+def test_the_glossary_says_each_term_once_in_two_sentences():
+    text = (ROOT / "docs/glossary.md").read_text("utf-8")
+    entries = re.findall(r'(?m)^- <a id="(.+?)"></a>\*\*(.+?)\*\*: (.+)$', text)
+    assert len(entries) == len(re.findall("(?m)^- ", text)) == len({place for place, *_ in entries})
+    assert [term for _, term, text in entries if len(re.findall(r"[.?!](?= [A-Z]|$)", text)) not in (1, 2)] == []
+
+
 def test_the_commits_of_answered_questions_hold_what_their_commands_run():
     text = (ROOT / "reports/MAINTENANCE.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if "git checkout" in line]
