@@ -161,8 +161,9 @@ class Steps(HTMLParser):
             return
         start = self.place()
         for match in TERMS.finditer(data):
-            term = self.terms.pop(match[0].lower(), None)
-            if term is not None:
+            term = self.terms.get(match[0].lower())
+            if term == match[0] or term and not term.isupper(): # a map is no MAP
+                del self.terms[term.lower()]
                 link = f'<a class="term" href="{self.glossary}#{GLOSSARY[term]}">{match[0]}</a>'
                 self.edit(start + match.start(), start + match.end(), link)
 
