@@ -14,7 +14,7 @@ from .papers.data.answers import load_answers as load_answers
 from .papers.data.authors import load_texts as load_texts
 from .data.pairs import load_questions as load_questions
 from .data.pairs import read_pairs as read_pairs
-from .data.registry import DataError as DataError
+from .checks import DataError as DataError
 from .data.registry import MissingData as MissingData
 from .data.worlds import Catalog as Catalog
 from .papers.worlds.planted_answers import answers_split as answers_split
@@ -23,9 +23,7 @@ from .encoders.tokens import Tokens as Tokens
 from .encoders.tokens import embed_texts as embed_texts
 from .encoders.loading import load_encoder as load_encoder
 from .encoders.tokens import tokenize as tokenize
-from .diagnosis.compare import Comparison as Comparison
 from .diagnosis.compare import compare as compare
-from .diagnosis.diagnosis import Diagnosis as Diagnosis
 from .diagnosis.diagnose import diagnose as diagnose
 from .diagnosis.evaluator import DiagnosisEvaluator as DiagnosisEvaluator
 from .diagnosis.models import load_model as load_model

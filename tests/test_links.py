@@ -1,7 +1,6 @@
 "Every relative link of the notebooks, of what they show, and of the pages leads to a file."
 import json
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -49,21 +48,3 @@ def test_the_glossary_says_each_term_once_in_two_sentences():
     entries = re.findall(r'(?m)^- <a id="(.+?)"></a>\*\*(.+?)\*\*: (.+)$', text)
     assert len(entries) == len(re.findall("(?m)^- ", text)) == len({place for place, *_ in entries})
     assert [term for _, term, text in entries if len(re.findall(r"[.?!](?= [A-Z]|$)", text)) not in (1, 2)] == []
-
-
-def test_the_commits_of_answered_questions_hold_what_their_commands_run():
-    text = (ROOT / "reports/MAINTENANCE.md").read_text("utf-8")
-    rows = [line for line in text.splitlines() if "git checkout" in line]
-    pages_at, = re.findall(r"`git show (\w+):PAGE`", text)
-    assert len(rows) > 10
-    for row in rows:
-        commit, paper, name, profile = re.search(r"git checkout (\w+) .* run (\w+)/(\w+) --profile (\w+)`",
-                                                 row).groups()
-        assert f"| {commit} |" in row
-        # as they were called there
-        files = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"]
-        page = re.search(r"\| `(reports/\S+\.md)` \|", row)
-        places = [(commit, file) for file in files] + ([(pages_at, page[1])] if page else [])
-        for revision, file in places:
-            subprocess.run(["git", "cat-file", "-e", f"{revision}:{file}"], cwd=ROOT, check=True)
-            assert not (ROOT / re.sub("^(configs|results)/", "experiments/", file)).exists(), f"{file}: {row}"

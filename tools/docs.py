@@ -304,17 +304,14 @@ def contents(names: dict[str, str]) -> list:
     by_folder = {}
     for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
-    reports = {name: f"reports/{name}.md"
-               for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "COST", "MAINTENANCE")}
+    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "README")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
         first = [page for page in pages if page.endswith(tuple(f"{name}.md" for name in OF_PAPER))]
         papers.append({title: first + [page for page in pages if page not in first]})
     leading = [names[f"nbs/{name}.ipynb"] for name in (
-        *(f"diagnosis/{name}" for name in ("check", "your_files", "recipes", "in_ci", "larger",
-                                           "from_sentence_transformers", "own_pairs")),
-        "losses/regularized")]
+        "diagnosis/check", "losses/regularized")]
     advice = ["reports/studies/strength.md"]
     rooms = []
     for title, folders in ROOMS.items():
@@ -327,10 +324,10 @@ def contents(names: dict[str, str]) -> list:
         {"Start": "index.md"},
         {"Your own pairs": [leading[0], *advice, *leading[1:], *diagnoses, "reference.md"]},
         {"Understand": [*(f"read/{paper}.md" for paper in PAPERS), names["nbs/names.ipynb"], "glossary.md"]},
-        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers,
+        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], *papers,
                               *(page for page in by_folder["reports/studies"] if page not in advice)]},
         {"Evidence": [{"Explore the results": "explorer.html"},
-                      *(reports[name] for name in ("README", "COST", "MAINTENANCE"))]},
+                      reports["README"]]},
         {"How it is made": [names["CONTRIBUTING.md"], "citing.md", *rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 

@@ -198,59 +198,14 @@ def told(path: Path, found: list[str], seconds: float) -> None:
     print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {path.relative_to(ROOT)}{said}", flush=True)
 
 
-# what `compare` calls them
-IN_COMPARE = {"Finetuned": "plain", "WiSE-FT 0.25": "wise-ft:0.25", "WiSE-FT 0.5": "wise-ft:0.5",
-              "OutReg 1, general mix": "outreg-texts:1"}
-LOSSES = {"shifts": "CosineSimilarityLoss", "shifts_ranking": "MultipleNegativesRankingLoss"} # of tables
-PRIOR = ["loss", "encoder", "trained_on", "texts", "method", "sets", "seeds", "mean", "low", "high"]
-
-
-def write_prior(root: Path) -> None: # of the project
-    "Write what `compare` says where it cannot tell, from the predictions next to the page on new data."
-    import pandas as pd
-    from debias_nb.runs.config import load_experiment
-    predictions = pd.read_csv(root / "reports/studies/new_data.predictions.csv")
-    new = predictions[predictions.method.isin(list(IN_COMPARE))].drop(columns=["low", "high"])
-    encoders = {one.label: one.name for one in load_experiment("itvreg/shifts", "small").encoders}
-    rows = new.assign(loss=new.table.map(LOSSES), encoder=new.encoder.map(encoders), method=new.method.map(IN_COMPARE))
-    rows = rows.rename(columns={"low_one": "low", "high_one": "high", "kind": "texts"})
-    rows.to_csv(root / "debias_nb/diagnosis/prior.csv", columns=PRIOR, index=False, float_format="%.3f",
-                lineterminator="\n")
-
-
-def kind_names(table):
-    "Return a table whose types of tasks are called as pages call them."
-    return table.assign(kind=table.kind.replace("sts", "STS").str.replace("_", " "))
-
-
-def write_published(root: Path) -> None: # of the project
-    """Write what `diagnose` knows of public tasks and of losses, from the published fine-tunes and their page.
-
-    Items are those of tasks that have one subset and whose score is a mean over them."""
-    import pandas as pd
-    from debias_nb.files import load_yaml
-    scores = pd.read_csv(root / "experiments/finetunes.csv.xz", keep_default_na=False, na_values={"items": ""})
-    has_mean = (scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"])
-                & (scores.groupby("task").subsets.transform("max") == 1))
-    tasks = scores.assign(items=scores["items"].where(has_mean).astype("Int64"), english=scores.languages == "eng-Latn")
-    by_task = tasks.query("kind != ''").groupby("task").agg({"kind": "first", "items": "first", "english": "all"})
-    folder = root / "debias_nb/diagnosis"
-    kind_names(by_task).to_csv(folder / "published_tasks.csv", lineterminator="\n")
-    losses = pd.read_csv(root / "reports/finetunes.losses.csv")
-    kind_names(losses).to_csv(folder / "published.csv", index=False, lineterminator="\n")
-
-
 def make_pages(paths: list[Path] | None) -> None:
-    """Make the pages of these notebooks of papers, and those that sum them up.
+    """Make the pages of these notebooks of papers, and those that sum them up; with None, all of them.
 
-    With None, all of them, and what `compare` and `diagnose` know of them. Where none of the notebooks is a paper's, no
-    page follows from them."""
+    Where none of the notebooks is a paper's, no page follows from them."""
     from debias_nb.papers.commands.reproduction import write_pages
     from debias_nb.papers.pages.report import BOOKS
     if paths is None:
         write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
-        write_prior(ROOT)
-        write_published(ROOT)
         return
     names = [page_name(path) for path in paths if is_of_paper(path)]
     if names:

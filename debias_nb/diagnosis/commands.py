@@ -1,6 +1,8 @@
 """Commands for your own pairs: one for each question.
 
 A wrong option, file or header is told before PyTorch is imported, which takes seconds."""
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -9,18 +11,33 @@ from typer import Exit, Option
 
 from ..checks import ConfigError, check_known
 from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
-from ..settings import OfLabels, OfMatches
-from ..bars import is_bar_shown
 from .options import Base, ColumnNames, FailOn, LikeTraining, Margin, Match, MatchFrom, Metric, Out, Overwrite
 from .options import Prompts, Sample, Seed, Tests, Threshold, Train, Tuned
-from .options import check_metric_name, columns_by_name, folder, named_tests, number, texts_of, two_prompts
+from .options import check_metric_name, columns_by_name, folder, named_tests, number, texts_of
+from .options import two_prompts
 from .ranges import check_numbers
-from .targets import COMPARISON, DIAGNOSIS, check_target_folder, check_targets, write_target
 
 if TYPE_CHECKING:
     from .pairs import PairFile
 
+FILES = ("index.html", "report.json")
+OURS = re.compile(rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb"',
+                  re.DOTALL) # how each file begins that is written here
 app = typer.Typer()
+
+
+def _check_free(out: Path | None, overwrite: bool) -> None:
+    "Check, before the work begins, that the answer can be written, and that nothing is lost. Raise `ConfigError`."
+    if out is None:
+        return
+    place = next(folder for folder in (out.absolute(), *out.absolute().parents) if os.path.lexists(folder))
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise ConfigError(f"{out}: {place} is no folder that may be written to")
+    for path in (out / name for name in FILES):
+        if path.exists() and not (path.is_file() and OURS.match(path.read_bytes()[:2000])):
+            raise ConfigError(f"{path}: the file exists, and is no page of debias-nb; give another name")
+        if path.exists() and not overwrite:
+            raise ConfigError(f"{path}: the file exists; remove it, give another name, or add --overwrite")
 
 
 def _read_files(
@@ -32,28 +49,20 @@ def _read_files(
     if train is not None:
         check_file(train)
     by_name = columns_by_name(columns or [])
+    from ..bars import is_bar_shown
     from .pairs import read_named_files
     return read_named_files(train, paths, by_name, is_bar_shown(None), **matching)
 
 
-def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClear` or `Comparison`
-    "Print the answer, and write its files also if nobody reads it to its end."
-    pages = result.files() if out else {}
+def _answer(result, out: Path | None) -> None: # result: a `Diagnosis` or a `Comparison`
+    "Print the answer, and write its page also if nobody reads it to its end."
     try:
         echo(repr(result))
     finally:
-        for name, text in pages.items():
-            out.mkdir(parents=True, exist_ok=True)
-            write_target(out / name, text)
-    for name in pages:
-        echo(f"written: {out / name}")
-
-
-def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
-    "Check that the files of the answer can be written, and that none would be written over."
-    if out is not None:
-        check_target_folder(out)
-        check_targets([out / name for name in files if out.is_dir()], overwrite)
+        page = result.save(out) if out else None
+    echo()
+    if page:
+        echo(f"Page: {page}")
 
 
 @app.command(rich_help_panel=OWN_PAIRS_PANEL)
@@ -68,7 +77,7 @@ def diagnose(
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
     check_metric_name(metric)
     both_prompts = two_prompts(prompts)
-    _check_free(out, DIAGNOSIS, overwrite)
+    _check_free(out, overwrite)
     files = _read_files(train, test, columns, match=match, match_from=match_from)
     from . import diagnose as diagnosing
     diagnosis = diagnosing.diagnose(
@@ -84,12 +93,10 @@ def diagnose(
 
 
 @app.command(rich_help_panel=OWN_PAIRS_PANEL)
-def demo(
-    out: Out = Path("demo"),
-    overwrite: Overwrite = False,
-):
-    "Diagnose a small encoder that took a planted shortcut: no data, no download."
-    _check_free(out, DIAGNOSIS, overwrite)
+def demo():
+    "Diagnose a small encoder that took a planted shortcut, and write its page to demo: no data, no download."
+    out = Path("demo")
+    _check_free(out, overwrite=True)
     from . import demo as demonstrating
     diagnosis = demonstrating.demo()
     _answer(diagnosis, out)
@@ -109,7 +116,6 @@ def compare(
              "new.csv:COLUMN; general stands for general texts.")] = None,
     columns: ColumnNames = None, match: Match = None, match_from: MatchFrom = None,
     seeds: Annotated[int, number("seeds", "Number of trainings of each method.")] = 3,
-    seed: Annotated[int, number("seed", "First seed.")] = 0,
     learning_rate: Annotated[float | None, number("learning_rate", "By default what suits the kind of encoder.")] = None,
     epochs: Annotated[float | None, number("epochs", "Passes over the training data.")] = None,
     batch_size: Annotated[int | None, number("batch_size", "Number of pairs in a batch.")] = None,
@@ -118,8 +124,9 @@ def compare(
              "MultipleNegativesRankingLoss.")] = None,
     metric: Metric = None, margin: Margin = 1., like: LikeTraining = "like", prompts: Prompts = None,
     sample: Sample = None,
+    seed: Annotated[int, number("seed", "First seed.")] = 0,
     out: Annotated[Path, Option(
-        parser=folder, help="Folder for models, tables and page. Models in it are used again.")] = Path("comparison"),
+        parser=folder, help="Folder for models and page. Models in it are used again.")] = Path("comparison"),
     overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and say which one to use."
@@ -127,9 +134,11 @@ def compare(
     training = {"learning_rate": learning_rate, "epochs": epochs, "batch_size": batch_size}
     check_numbers(**numbers, **training)
     check_metric_name(metric)
-    check_known("loss", loss or "CosineSimilarityLoss", get_args(OfLabels) + get_args(OfMatches), ConfigError)
+    if loss is not None:
+        from ..settings import OfLabels, OfMatches
+        check_known("loss", loss, get_args(OfLabels) + get_args(OfMatches), ConfigError)
     both_prompts, new_texts = two_prompts(prompts), texts and texts_of(texts)
-    _check_free(out, COMPARISON, overwrite)
+    _check_free(out, overwrite)
     files = _read_files(train, test, columns, match=match, match_from=match_from)
     from . import compare as comparing
     with interruptible(f"finished models are kept in {out}"):

@@ -2,8 +2,7 @@
 import pandas as pd
 from numpy.random import default_rng
 
-from .diagnosis import Diagnosis
-from .diagnose import diagnose
+from .diagnose import Diagnosis, diagnose
 from .methods import read_method, settings_for, tune
 from .models import load_model
 from .pairs import read_pairs_file

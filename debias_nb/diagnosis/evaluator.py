@@ -1,9 +1,9 @@
 """An evaluator for sentence-transformers' trainer that keeps the step at which no test has lost."""
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
-from .inputs import read_files
-from .test_sets import as_test
+from .diagnose import read_tests
 from .models import Model, load_model
+from .test_sets import TooSmall
 
 
 class DiagnosisEvaluator(SentenceEvaluator):
@@ -41,7 +41,10 @@ class DiagnosisEvaluator(SentenceEvaluator):
     def __init__(self, tests: dict, base: Model):
         super().__init__()
         scorer = load_model(base)
-        self.tests = {test: as_test(test, file) for test, file in read_files(None, tests).items()}
+        _, made, left_out, _ = read_tests(None, tests, None, None, 0, False)
+        if left_out:
+            raise TooSmall("; ".join(left_out.values()))
+        self.tests = {test.name: test for test in made}
         self.base = {test: self._value(test_set, scorer) for test, test_set in self.tests.items()}
         self.primary_metric = "worst_change"
 

@@ -1,5 +1,4 @@
-"""Methods by name, their strengths, and how they train an encoder."""
-import json
+"""Methods by name, their strengths, how they train an encoder, and programs to copy."""
 import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -10,39 +9,35 @@ from pydantic import ValidationError
 
 from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
-from .pairs import PairFile
 from ..data.registry import DataError
 from ..data.sentences import GENERAL_TEXTS
 from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy, is_static
 from ..encoders.tokens import Tokens, from_features, to_features, tokenize
-from ..encoders.trained_part import layers_of
-from ..encoders.trained_part import adapters_package
-from .programs import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, has_both_classes
-from .models import Scorer
-from .recommendations import GENERAL
+from ..encoders.trained_part import adapters_package, layers_of
 from ..files import explain, fingerprint, sha256_file
 from ..losses.regularizers import Regularizer
 from ..runs.names import REGULARIZERS, takes
 from ..runs.settings import PairMethod, PairTraining
+from .models import Scorer
+from .pairs import PairFile
+from .programs import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, has_both_classes
 
 if TYPE_CHECKING:
     from debias_nb.runs.pair_batches import PairTokens
 
-
 DEFAULTS = ("base", "plain", "wise-ft", "outreg", "itvreg")
-HELD_GENERAL = GENERAL.method # is one of them on general texts
-HOW = ("learning_rate", "epochs", "batch_size", "loss") # of a training: what can be asked for
+GENERAL = "outreg-texts:1" # what is tried where general texts are given
 SUFFIX = "-texts" # of a regularizer on other texts than those of training
+WITH_RANKING = {"outreg": 10., "itvreg": 100.} # default strengths with a ranking loss, whose gradient is larger
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    "Description of a kind of method: what help and pages say of it, and the strengths that it takes."
+    "Description of a kind of method: what help and pages say of it, and the strength that it takes."
     description: str
     title: str                     # in headings, with a place for its strength
     strength: float | None = None  # where none is given; None: it takes none
-    grid: tuple[float, ...] = ()   # what is tried where one is to be chosen, weakest first
     implementation: type | None = None # a regularizer, or a loss of a user's own
 
     @property
@@ -61,18 +56,16 @@ def spec_of(implementation: type, name: str) -> MethodSpec: # implementation: a 
         return MethodSpec(getattr(implementation, "about", "fine-tuning with a loss of your own"), name,
                           implementation=implementation)
     return MethodSpec(implementation.about, f"{implementation.__name__}, λ = {{:g}}", fields(implementation)[0].default,
-                      implementation.grid, implementation)
+                      implementation)
 
 
 METHODS = {
     "base": MethodSpec("the base encoder, not fine-tuned", "the base"),
     "plain": MethodSpec("fine-tuning without a regularizer", "plain fine-tuning"),
-    "wise-ft": MethodSpec("weights between the base (0) and plain fine-tuning (1)", "averaged weights, share {:g}", .5,
-                          (.8, .6, .4, .2)),
+    "wise-ft": MethodSpec("weights between the base (0) and plain fine-tuning (1)", "averaged weights, share {:g}", .5),
     "lora": MethodSpec(
         "fine-tuning of adapters of this rank in place of a transformer's weights (LoRA, by peft), merged afterwards",
-        "LoRA, rank {:.0f}",
-        8., (32, 16, 8, 4)),
+        "LoRA, rank {:.0f}", 8.),
 } | {name: spec_of(entry.load(), name) for name, entry in REGULARIZERS.items() if entry.is_offered}
 
 
@@ -82,29 +75,6 @@ def spec_for(kind: str) -> MethodSpec: # one of `METHODS`, or `mymodule.Name`, f
         return METHODS[kind]
     from debias_nb.runs.training import own_class # which takes seconds to import, as a trainer does
     return spec_of(own_class(kind), kind)
-
-
-def without_tests(
-    texts: HeldTexts,
-    files: dict[str, PairFile], # tests, and pairs to choose strengths on, where such a text looks better than a new one
-) -> HeldTexts:
-    """Check that no text also occurs in a file, on either side, whatever its case, spaces and punctuation.
-
-    Leave out general texts that do, and raise `DataError` for others."""
-    keys = [fold(text, True) for text in texts.texts]
-    overlap = set()
-    for name, file in files.items():
-        test_keys = set().union(*file.folded)
-        shared = [text for text, key in zip(texts.texts, keys) if key in test_keys]
-        if shared and texts.path != GENERAL_TEXTS:
-            raise DataError(
-                f"texts: {len(shared):,} of {len(keys):,} also occur in {name} (the first is {quoted(shared[0])}). "
-                "A test must not be regularized on: leave them out")
-        overlap.update(shared)
-    if not overlap:
-        return texts
-    remaining = [text for text in texts.texts if text not in overlap]
-    return replace(texts, texts=remaining, sha256=fingerprint(remaining))
 
 
 @dataclass(frozen=True)
@@ -121,43 +91,24 @@ class Method:
         return spec_for(self.kind)
 
     @property
-    def is_open(self) -> bool: # whether its strength is left to the default, or to validation pairs
-        return self.spec.strength is not None and ":" not in self.name
-
-    @property
-    def custom_class(self) -> type | None:
-        "A loss or a regularizer of a user's own."
-        return self.spec.implementation if "." in self.kind else None
-
-    @property
     def source(self) -> str | None: # 64 hex digits
         "A digest of the file of a class of your own."
-        return self.custom_class and sha256_file(sys.modules[self.custom_class.__module__].__file__)
-
-    @property
-    def adapters(self) -> dict[str, int] | None: # as `trained_part` takes them; None: all weights are trained
-        return {"rank": int(self.strength)} if self.kind == "lora" else None
+        return sha256_file(sys.modules[self.spec.implementation.__module__].__file__) if "." in self.kind else None
 
     def training(self, settings: PairTraining) -> PairTraining: # settings: of all methods
         "Replace the loss of all methods by a loss of your own."
-        is_loss = self.custom_class and not self.spec.is_regularizer
+        is_loss = "." in self.kind and not self.spec.is_regularizer
         return settings.model_copy(update={"loss": self.kind}) if is_loss else settings
 
-    def config(
-        self,
-        model, # the encoder
-        shares: tuple[float, ...] = (), # mixing weights, at which plain fine-tuning is also tested
-    ) -> PairMethod:
-        """Return the method as the configuration of a run has it; WiSE-FT is that of plain fine-tuning.
+    def config(self, model) -> PairMethod: # model: the encoder
+        """Return the method as the configuration of a run has it.
 
         Raise `EncoderError` for adapters of an encoder without layers, `ConfigError` without the package peft."""
-        if self.kind in ("plain", "wise-ft"):
-            return PairMethod(name="plain", interpolate=shares)
         settings = {"name": self.kind, "trained": self.kind != "base"}
         if self.kind == "lora":
             layers_of(model, 1, self.kind)
             adapters_package()
-            settings["lora"] = self.adapters
+            settings["lora"] = {"rank": int(self.strength)}
         elif self.kind == "worddropout":
             settings |= {"augmentation": self.kind, "mask_share": self.strength}
         elif self.spec.is_regularizer:
@@ -171,16 +122,6 @@ class Method:
         return PairMethod(**settings)
 
     @property
-    def regularizer(self) -> str | None: # as it is called in a program
-        if not self.spec.is_regularizer:
-            return None
-        arguments = repr(float(self.strength))
-        if self.texts is not None:
-            arguments += (f", texts={json.dumps(self.texts.path, ensure_ascii=False)}" if self.texts.path
-                          else ", texts=...")
-        return f"{self.spec.implementation.__name__}({arguments})"
-
-    @property
     def title(self) -> str: # `OutReg, λ = 1, on general texts`
         "The method in words, as headings have it."
         title = self.spec.title.format(self.strength)
@@ -191,10 +132,7 @@ class Method:
 
     def facts(self) -> dict:
         "Return what a page says of it."
-        description = self.spec.description
-        if self.texts is not None:
-            description += f", on other texts than those of training ({self.texts.path or 'in memory'})"
-        return {"name": self.name, "kind": self.kind, "strength": self.strength, "about": description}
+        return {"name": self.name, "title": self.title, "strength": self.strength, "about": self.spec.description}
 
 
 def check_strength(kind: str, strength: float) -> None: # kind: as `spec_for` takes it
@@ -211,6 +149,7 @@ def check_strength(kind: str, strength: float) -> None: # kind: as `spec_for` ta
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`, `outreg-texts:1`
     texts: HeldTexts | None = None,
+    loss: str = LEAST_SQUARES, # that a default strength fits
 ) -> Method:
     """Read a method from its name, which may be that of a loss or a regularizer of your own.
 
@@ -228,7 +167,7 @@ def read_method(
         raise ConfigError(f"methods: {text!r} regularizes on other texts: give texts (--texts) too")
     default = spec_for(kind).strength
     if not colon:
-        return Method(text, kind, default, texts)
+        return Method(text, kind, WITH_RANKING.get(kind, default) if loss in OF_MATCHES else default, texts)
     if default is None:
         raise ConfigError(f"methods: {kind} has no strength, got {text!r}")
     try:
@@ -242,6 +181,7 @@ def read_method(
 def read_methods(
     names, # names, or one text with commas; None: `DEFAULTS`, and OutReg on texts where there are some
     texts: HeldTexts | None = None,
+    loss: str = LEAST_SQUARES,
 ) -> list[Method]:
     """Read methods from their names, with the base and plain fine-tuning among them.
 
@@ -249,17 +189,45 @@ def read_methods(
     if names is None:
         names = [*DEFAULTS]
         if texts is not None:
-            names.insert(names.index("outreg") + 1, HELD_GENERAL if texts.path == GENERAL_TEXTS else "outreg-texts")
+            names.insert(names.index("outreg") + 1, GENERAL if texts.path == GENERAL_TEXTS else "outreg-texts")
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",")]
     names = list(names)
     if len(set(names)) < len(names):
         raise ConfigError(f"methods: a name occurs twice in {', '.join(names)}")
     missing = [name for name in ("base", "plain") if name not in names]
-    methods = [read_method(name, texts) for name in [*missing, *names]]
+    methods = [read_method(name, texts, loss) for name in [*missing, *names]]
     if texts is not None and not any(method.texts for method in methods):
         raise ConfigError("texts (--texts): no method reads them; add one to methods, such as outreg-texts")
     return methods
+
+
+def without_tests(texts: HeldTexts, files: dict[str, PairFile]) -> HeldTexts: # files: tests
+    """Check that no text also occurs in a test, on either side, whatever its case, spaces and punctuation.
+
+    Leave out general texts that do, and raise `DataError` for others."""
+    keys = [fold(text, True) for text in texts.texts]
+    overlap = set()
+    for name, file in files.items():
+        test_keys = set().union(*file.folded)
+        shared = [text for text, key in zip(texts.texts, keys) if key in test_keys]
+        if shared and texts.path != GENERAL_TEXTS:
+            raise DataError(
+                f"texts: {len(shared):,} of {len(keys):,} also occur in the test {name} (the first is "
+                f"{quoted(shared[0])}). A test must not be regularized on: leave them out")
+        overlap.update(shared)
+    if not overlap:
+        return texts
+    remaining = [text for text in texts.texts if text not in overlap]
+    return replace(texts, texts=remaining, sha256=fingerprint(remaining))
+
+
+# ---------------------------------------------------------------- one training
+
+def check_loss(train: PairFile, loss: str) -> None:
+    "Raise `ConfigError` for a loss of labels where all pairs are matches."
+    if loss not in OF_MATCHES and not has_both_classes(train):
+        raise ConfigError(f"loss: {loss} needs pairs that are no match, and training has none; take {OF_MATCHES[0]}")
 
 
 def settings_for(
@@ -268,9 +236,7 @@ def settings_for(
 ) -> PairTraining:
     """Return how every method is trained: the given settings, and for the others what fits the kind of encoder.
 
-    Raise `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
-    if kind not in BUDGETS:
-        raise ConfigError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
+    Raise `ConfigError` for a value not above 0, or a loss that is not among `LOSSES`."""
     values = ({"loss": LEAST_SQUARES} | BUDGETS[kind]
               | {name: value for name, value in settings.items() if value is not None})
     check_known("loss", values["loss"], LOSSES, ConfigError)
@@ -280,52 +246,6 @@ def settings_for(
         return PairTraining(**values)
     except ValidationError as e:
         raise ConfigError(explain(e, "training").partition("\n")[0]) from None
-
-
-# With a ranking loss, whose gradient is larger: the default, as `compare` measures it on a planted world, and what is
-# tried.
-RANKING_STRENGTHS = {"outreg": (10., (1, 3, 10, 30)), "itvreg": (100., (10, 30, 100, 300))}
-
-
-def strengths_of(method: Method, loss: str) -> tuple[float | None, tuple[float, ...]]: # loss: one of `LOSSES`
-    "Return the default strength of a method with a loss, and those that are tried, weakest first."
-    usual = method.spec.strength, method.spec.grid
-    return RANKING_STRENGTHS.get(method.kind, usual) if loss in OF_MATCHES else usual
-
-
-def fitting(method: Method, loss: str) -> Method: # loss: one of `LOSSES`
-    "Give a method without a strength of its own the one that fits a loss."
-    return replace(method, strength=strengths_of(method, loss)[0]) if method.is_open else method
-
-
-def _matches(train: PairFile): # -> a data frame of left and right, and of candidates the negatives of each row
-    "Return what a ranking loss trains on: a match a row, each with as many negatives as the row with the fewest."
-    frame = train.frame
-    matches = frame[frame.label > 0]
-    if train.form != "candidates":
-        return matches[["left", "right"]].reset_index(drop=True)
-    negatives = frame[frame.label == 0].groupby("query").right.agg(list)
-    fewest = int(negatives.str.len().min())
-    rows = matches[["query", "left", "right"]].reset_index(drop=True)
-    for number in range(fewest):
-        rows[f"negative_{number + 1}"] = rows["query"].map(negatives.str[number])
-    return rows.drop(columns="query")
-
-
-def training_rows(
-    train: PairFile,
-    loss: str, # one of `LOSSES`
-): # a `datasets.Dataset`
-    """Return the pairs as a loss takes them: with their labels, or the matches alone, with their negatives if any.
-
-    Raise `ConfigError` for a loss of labels where all pairs are matches."""
-    from datasets import Dataset
-    if loss in OF_MATCHES:
-        return Dataset.from_pandas(_matches(train), preserve_index=False)
-    if not has_both_classes(train):
-        raise ConfigError(f"loss: {loss} needs pairs that are no match, and training has none; take {OF_MATCHES[0]}")
-    rows = train.frame[["left", "right", "label"]].astype({"label": float})
-    return Dataset.from_pandas(rows, preserve_index=False)
 
 
 def _behind_prompt(model, texts: list[str], prompt: str) -> tuple[Tokens, int]: # the second: tokens of the prompt
@@ -341,15 +261,15 @@ def _behind_prompt(model, texts: list[str], prompt: str) -> tuple[Tokens, int]: 
 
 
 def file_tokens(base: Scorer, train: PairFile, loss: str) -> "PairTokens": # loss: one of `LOSSES`
-    "Tokenize the pairs as they are trained on. Raise `ConfigError` as `training_rows`."
+    "Tokenize the pairs as they are trained on."
     from debias_nb.runs.pair_batches import PairTokens
-    rows = training_rows(train, loss)
+    of_matches = loss in OF_MATCHES
+    rows = train.dataset(labeled=not of_matches)
     texts = [name for name in rows.column_names if name != "label"]
     left_prompt, right_prompt = base.prefixes
     columns = [_behind_prompt(base.model, list(rows[name]), right_prompt if place else left_prompt)
                for place, name in enumerate(texts)]
     left, right, *negatives = [tokens for tokens, _ in columns]
-    of_matches = loss in OF_MATCHES
     labels = torch.ones(len(rows)) if of_matches else torch.tensor(rows["label"])
     pairs = PairTokens(left, right, labels, negatives=tuple(negatives), matches=rows if of_matches else None)
     pairs.prompts.update({name: length for name, (_, length) in zip(pairs.columns, columns) if length})
@@ -369,6 +289,5 @@ def tune(
     texts = method.texts and method.texts.texts
     fine_tune(
         model, deep_copy(base.model), file_tokens(base, train, settings.loss), method.config(model),
-        method.training(settings), seed,
-        texts=texts)
+        method.training(settings), seed, texts=texts)
     return replace(base, name=method.name, model=model, source=None)

@@ -12,17 +12,20 @@ import torch
 from tqdm.auto import tqdm
 
 from ..checks import ConfigError, nearest, quoted
-from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint
-from ..encoders.kinds import device_of
-from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
+from ..encoders.kinds import check_apart, device_of
 from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
 from ..encoders.safe_folders import load_safely
+from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint
+from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
 from ..files import sha256_text
 from ..losses.averaging import wise_ft
 from ..measures.rankings import Levels, corpus_levels
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+QUERIES = "query"
+DOCUMENTS = ("document", "passage", "corpus") # the first that a model has, as `encode_document` takes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +51,18 @@ class Scorer:
         return readers_of(self.model)
 
     @property
-    def prompt(self) -> str | dict[str, str]: # as a trainer takes it: one for all texts, or one for each column
-        left, right = self.prefixes
-        return left if left == right else {"left": left, "right": right}
+    def has_routes(self) -> bool: # a Router
+        left, right = self.readers
+        return left is not right
 
     @property
     def similarity(self) -> str: # cosine, dot, euclidean or manhattan: what its makers compare vectors with
         return self.model.similarity_fn_name
+
+    @property
+    def limit(self) -> int | None: # tokens of a text that it reads; None where there is no limit
+        longest = self.model.max_seq_length # infinity in a static embedding model, a huge number in some tokenizers
+        return int(longest) if longest is not None and longest < NO_LIMIT else None
 
     @cached_property
     def rules(self) -> str: # 64 hex digits
@@ -70,12 +78,21 @@ class Scorer:
         "sha256 over all weights and the tokenizer's vocabulary."
         return encoder_fingerprint(self.model)
 
+    @property
+    def settings(self) -> dict:
+        "What decides, besides its weights, which vector a text gets."
+        settings = {"tokenizer": self.rules[:8], "prompts": self.prefixes, "longest text": self.limit,
+                    "similarity": self.similarity, "truncate_dim": getattr(self.model, "truncate_dim", None)}
+        for module in self.model.children():
+            config = getattr(module, "get_config_dict", dict)()
+            settings |= {f"{type(module).__name__}, {key}": value for key, value in config.items()}
+        return settings
+
     def facts(self) -> dict:
         "Return what a page says of it."
-        return {
-            "name": self.name, "kind": self.kind, "fingerprint": self.fingerprint, "prompt": self.prompt,
-            "source": self.source,
-        }
+        left, right = self.prefixes
+        return {"name": self.name, "kind": self.kind, "fingerprint": self.fingerprint,
+                "prompt": left if left == right else {"left": left, "right": right}, "source": self.source}
 
 
 def readers_of(model) -> tuple: # of left and right texts
@@ -89,10 +106,6 @@ def readers_of(model) -> tuple: # of left and right texts
     return tuple(type(model)(modules=[*routes[task], *list(model)[1:]], **settings) for task in (QUERIES, DOCUMENTS[0]))
 
 
-QUERIES = "query"
-DOCUMENTS = ("document", "passage", "corpus") # the first that a model has, as `encode_document` takes it
-
-
 def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where there is none
     "Return the default prompt of a model for both sides, or those of `encode_query` and `encode_document`."
     default = default_prompt(model)
@@ -103,14 +116,14 @@ def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where 
     return prompts.get(QUERIES) or "", documents[0] if documents else ""
 
 
-def prompts_by_name(
-    model, prompts: tuple[str, str],
-    other_names=(), # those that another model has
-) -> tuple[str, str]:
-    """Return the prompts before left and right texts, each given by its name or as it is.
+def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, other_names=()) -> Scorer:
+    """Let a model read left and right texts behind other prompts, each given by its name or as it is.
 
-    A name that only another model has is no prompt here; a word alone that is no name is refused."""
-    texts_by_name = dict.fromkeys(other_names, "") | (getattr(model, "prompts", None) or {})
+    None leaves those of its settings. A name that only another model has is no prompt here; a word alone that is no
+    name is refused."""
+    if prompts is None:
+        return scorer
+    texts_by_name = dict.fromkeys(other_names, "") | (getattr(scorer.model, "prompts", None) or {})
     texts = []
     for prompt in prompts:
         name = prompt.strip()
@@ -118,19 +131,7 @@ def prompts_by_name(
             raise ConfigError(f"prompts: no prompt is called {quoted(name)}{nearest(name, texts_by_name)}; a prompt "
                               "itself ends in a colon or a blank")
         texts.append(texts_by_name[name] or "" if name in texts_by_name else prompt.lstrip())
-    return tuple(texts)
-
-
-def prompt_notes(prompts: dict[str, str | dict[str, str]]) -> list[str]: # of each model, as `Scorer.prompt`
-    "Note what a model reads before texts."
-    notes = []
-    for name, prompt in prompts.items():
-        if isinstance(prompt, dict):
-            notes.append(f"The {name} model reads left texts behind {prompt['left']!r} and right texts behind "
-                         f"{prompt['right']!r}.")
-        elif prompt:
-            notes.append(f"The {name} model reads all texts behind {prompt!r}.")
-    return notes
+    return replace(scorer, prompts=tuple(texts))
 
 
 def kind_of(model) -> str: # static or transformer
@@ -195,33 +196,42 @@ def load_model(source: Model, device: str | None = None) -> Scorer:
         raise EncoderError(f"{source}: {e}") from None
 
 
+def load_pair(base: Model, tuned: Model, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]:
+    """Load both models.
+
+    Raise `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."""
+    models = load_model(base), load_model(tuned)
+    names = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
+    base_scorer, tuned_scorer = (with_prompts(scorer, prompts, names) for scorer in models)
+    check_apart(base_scorer.model, tuned_scorer.model)
+    if base_scorer.fingerprint == tuned_scorer.fingerprint and base_scorer.settings == tuned_scorer.settings:
+        raise EncoderError(
+            f"base ({base_scorer.name}) and tuned ({tuned_scorer.name}) are the same model: fine-tuning changed "
+            "nothing, or one of the names is wrong")
+    return {"base": base_scorer, "tuned": tuned_scorer}
+
+
+def mixed_scorer(
+    base: Scorer,
+    tuned: Scorer,
+    share: float, # alpha, of the tuned weights, in [0, 1]
+) -> Scorer:
+    """Make a model with weights between two; static ones share the tokenizer of the tuned one.
+
+    Raises `ValueError` for a share outside [0, 1] or models of different make."""
+    model = wise_ft(base.model, tuned.model, share)
+    if tuned.kind == "static":
+        model.tokenizer = tuned.model.tokenizer # a copy takes more memory than the table
+    return replace(tuned, name=f"{share:g} of {tuned.name}", model=model, source=None)
+
+
+# ---------------------------------------------------------------- scores
+
 BLOCK = 4096 # texts or pairs at a time
 AT_ONCE = 2**29 # bytes of vectors that are in memory at a time
 SCORE_DECIMALS = 6 # of a cosine, or digits of another score, that float32 can tell
 NO_LIMIT = 2**30 # tokens
-
-
-def layers(scorer: Scorer) -> list[tuple[str, dict]]: # of a class its name and settings
-    "List the modules that make a vector of a text, in their order, and unusual settings behind them."
-    modules = [(type(module).__name__, getattr(module, "get_config_dict", dict)())
-               for module in scorer.model.children()]
-    if getattr(scorer.model, "truncate_dim", None) is not None:
-        modules.append(("truncate_dim", {"kept": scorer.model.truncate_dim}))
-    if scorer.similarity != "cosine":
-        modules.append(("similarity", {"name": scorer.similarity}))
-    return modules
-
-
-def has_routes(scorer: Scorer) -> bool:
-    "Return whether a model reads left and right texts in two ways (a Router)."
-    left, right = scorer.readers
-    return left is not right
-
-
-def limit(scorer: Scorer) -> int | None: # tokens; None where there is no limit
-    "Return how many tokens of a text a model reads."
-    longest = scorer.model.max_seq_length # infinity in a static embedding model, a huge number in some tokenizers
-    return int(longest) if longest is not None and longest < NO_LIMIT else None
+PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 
 
 class Cutting(NamedTuple):
@@ -231,15 +241,23 @@ class Cutting(NamedTuple):
     prefixes: tuple[str, str]
     limit: int | None
     settings: str
+    leaves_prompts_out: bool
 
 
 def cutting(scorer: Scorer) -> Cutting:
     "Return what decides how a text becomes tokens."
-    _, settings = layers(scorer)[0] # of the module that reads texts
-    if has_routes(scorer):
-        settings = {"routes": id(scorer.model)} # read by itself
-    return Cutting(scorer.kind, scorer.rules, scorer.prefixes, limit(scorer),
-                   json.dumps(settings, sort_keys=True, default=str))
+    reader = next(scorer.model.children())
+    settings = {"routes": id(scorer.model)} if scorer.has_routes else getattr(reader, "get_config_dict", dict)()
+    return Cutting(scorer.kind, scorer.rules, scorer.prefixes, scorer.limit,
+                   json.dumps(settings, sort_keys=True, default=str), leaves_prompts_out(scorer.model))
+
+
+def _alike(scorers: dict[str, Scorer]) -> list[dict[str, Scorer]]:
+    "Group the models that cut texts alike."
+    groups = {}
+    for name, scorer in scorers.items():
+        groups.setdefault(cutting(scorer), {})[name] = scorer
+    return list(groups.values())
 
 
 def vectors_of(
@@ -263,14 +281,6 @@ def vectors_of(
     return vectors
 
 
-def _alike(scorers: dict[str, Scorer]) -> list[dict[str, Scorer]]:
-    "Group the models that cut texts alike."
-    groups = {}
-    for name, scorer in scorers.items():
-        groups.setdefault((cutting(scorer), leaves_prompts_out(scorer.model)), {})[name] = scorer
-    return list(groups.values())
-
-
 def round_scores(scores: torch.Tensor, similarity: str) -> np.ndarray: # (n,)
     "Round scores to what float32 can tell apart."
     scores = scores.double().numpy()
@@ -287,7 +297,7 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
     for group in _alike(scorers):
         first = next(iter(group.values()))
         left_prompt, right_prompt = first.prefixes
-        sides = [[*left, *right]] if left_prompt == right_prompt and not has_routes(first) else [left, right]
+        sides = [[*left, *right]] if left_prompt == right_prompt and not first.has_routes else [left, right]
         numbers, texts = zip(*(pd.factorize(np.array(side, dtype=object)) for side in sides))
         lefts, rights = np.split(np.concatenate(numbers), 2)
         vectors = [vectors_of(group, distinct.tolist(), side, bar) for side, distinct in enumerate(texts)]
@@ -327,8 +337,7 @@ def pair_scores(
             rows = slice(start, start + step)
             for name, values in _similarities(scorers, left[rows], right[rows], bar).items():
                 parts[name].append(values)
-            end = min(start + step, len(left))
-            bar.update(2 * end * len(scorers) - bar.n) # texts that stand twice are read once
+            bar.update(2 * min(start + step, len(left)) * len(scorers) - bar.n) # a text that stands twice is read once
     scores = {name: np.concatenate(values) for name, values in parts.items()}
     for name, values in scores.items():
         check_scores(name, values)
@@ -341,9 +350,6 @@ def check_scores(name: str, scores: np.ndarray) -> None:
     if bad.any():
         reason = "its training diverged, or its weights are damaged"
         raise EncoderError(f"{name}: {bad.sum():,} of {len(bad):,} scores are not finite; {reason}")
-
-
-PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 
 
 def search_corpus(
@@ -359,8 +365,7 @@ def search_corpus(
     Raises `EncoderError` for a similarity that is no product, and for scores that are not finite."""
     for name, scorer in scorers.items():
         if scorer.similarity not in PRODUCTS:
-            raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; give the run of a "
-                               "search (--scores)")
+            raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; test it on pairs")
     rows = file.frame
     queries = rows.drop_duplicates("query")
     itself = queries["itself"].to_numpy() if "itself" in rows else None
@@ -372,7 +377,7 @@ def search_corpus(
         for group in _alike(scorers):
             query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
             text_vectors = vectors_of(group, file.corpus, 1, bar)
-            for name, scorer in group.items():
+            for name in group:
                 query_part, text_part = query_vectors.pop(name), text_vectors.pop(name)
                 check_scores(name, query_part.sum(1).numpy())
                 check_scores(name, text_part.sum(1).numpy())
@@ -382,83 +387,43 @@ def search_corpus(
     return {name: levels[name] for name in scorers}
 
 
-SHARE_NAMED = .01 # of the pairs of a test, from which on a sentence names them
-UNKNOWN_WORDS = "have a text with at least half of its tokens outside the vocabulary"
-
-
-def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int]:
-    "Count the pairs that have a text of more tokens than the model reads, and those with mostly unknown tokens."
-    longest = limit(scorer)
-    cut = torch.zeros(len(left), dtype=torch.bool)
-    strange = cut.clone()
-    for texts, prefix, reader in zip((left, right), scorer.prefixes, scorer.readers):
-        tokenizer = reader.tokenizer
-        if is_static(reader):
-            unknown = [tokenizer.token_to_id(word) for word in ("[UNK]", "<unk>")]
-        else:
-            unknown = [tokenizer.unk_token_id]
-        unknown = torch.tensor([number for number in unknown if number is not None])
-        tokens = tokenize(reader, texts, longest and longest + 1, prefix)
-        if longest is not None:
-            cut |= tokens.mask.sum(1) > longest
-        is_unknown = torch.isin(tokens.ids, unknown) & tokens.ordinary
-        strange |= 2 * is_unknown.sum(1) >= tokens.ordinary.sum(1)
-    return int(cut.sum()), int(strange.sum())
-
-
-def reading_warnings(
-    scorers: dict[str, Scorer],
-    tests, # with `name`, `left` and `right`
-) -> dict[str, float]: # sentence -> fraction of the pairs that hold mostly unknown words
-    "Warn of what models do not read."
-    warnings = {}
-    for test in tests:
-        total = len(test.left)
-        names = {} # what is said, and of how many pairs -> of which models
-        for group in _alike(scorers):
-            scorer = next(iter(group.values()))
-            counts = np.zeros(2, int)
-            for start in range(0, total, BLOCK):
-                counts += _unread(scorer, test.left[start:start + BLOCK], test.right[start:start + BLOCK])
-            too_long = f"have a text of more than {limit(scorer)} tokens, the limit of {{models}}: its end is not read"
-            for problem, count in zip((too_long, UNKNOWN_WORDS + " of {models}"), counts.tolist()):
-                names.setdefault((problem, count), []).extend(group)
-        for (problem, count), model_names in names.items():
-            if count and count >= SHARE_NAMED * total:
-                models = " and ".join(f"the {name} model" for name in scorers if name in model_names)
-                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = (
-                    count / total if UNKNOWN_WORDS in problem else 0.)
+def cut_texts(scorers: dict[str, Scorer], name: str, left: list[str], right: list[str]) -> list[str]:
+    "Warn of texts that are longer than a model reads."
+    warnings = []
+    for group in _alike({name: scorer for name, scorer in scorers.items() if scorer.limit is not None}):
+        scorer = next(iter(group.values()))
+        is_cut = np.zeros(len(left), bool)
+        for texts, prefix, reader in zip((left, right), scorer.prefixes, scorer.readers):
+            for start in range(0, len(texts), BLOCK):
+                tokens = tokenize(reader, texts[start:start + BLOCK], scorer.limit + 1, prefix)
+                is_cut[start:start + BLOCK] |= (tokens.mask.sum(1) > scorer.limit).numpy()
+        if is_cut.mean() >= .01: # less is nothing to act on
+            models = " and ".join(f"the {model} model" for model in group)
+            warnings.append(f"{name}: {is_cut.sum():,} of {len(left):,} pairs have a text of more than {scorer.limit} "
+                            f"tokens, the limit of {models}: its end is not read.")
     return warnings
 
 
-def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
-    "Note how a pair gets its score, and behind which prompts its texts are read."
-    notes = []
-    similarities = {name: scorer.similarity for name, scorer in scorers.items()}
-    if set(similarities.values()) == {"cosine"}:
-        notes.append("A pair's score is the cosine of its two vectors.")
-    else:
-        names = ", ".join(f"{similarity} for the {name} model" for name, similarity in similarities.items())
-        notes.append(f"A pair's score is the similarity that each model's settings name: {names}.")
-    notes += prompt_notes({name: scorer.prompt for name, scorer in scorers.items()})
-    routed = [f"the {name} model" for name, scorer in scorers.items() if has_routes(scorer)]
-    if routed:
-        routed = " and ".join(routed)
-        notes.append(f"Left texts are read as queries and right texts as documents, by {routed} (Router).")
-    if any(isinstance(scorer.prompt, dict) for scorer in scorers.values()):
-        notes.append("Words are read without prompts that differ from side to side.")
+def notes_of(scorers: dict[str, Scorer]) -> list[str]:
+    "Note how pairs get their scores, where that is by anything but the cosine of texts without prompts."
+    notes = [f"The {name} model compares vectors by {scorer.similarity}." for name, scorer in scorers.items()
+             if scorer.similarity != "cosine"]
+    for name, scorer in scorers.items():
+        left, right = scorer.prefixes
+        if left == right != "":
+            notes.append(f"The {name} model reads all texts behind {left!r}.")
+        elif left != right:
+            notes.append(f"The {name} model reads left texts behind {left!r} and right texts behind {right!r}.")
+        if scorer.has_routes:
+            notes.append(f"The {name} model reads left texts as queries and right texts as documents (Router).")
     return notes
 
 
-def mixed_scorer(
-    base: Scorer,
-    tuned: Scorer,
-    share: float, # alpha, of the tuned weights, in [0, 1]
-) -> Scorer:
-    """Make a model with weights between two; static ones share the tokenizer of the tuned one.
-
-    Raises `ValueError` for a share outside [0, 1] or models of different make."""
-    model = wise_ft(base.model, tuned.model, share)
-    if tuned.kind == "static":
-        model.tokenizer = tuned.model.tokenizer # a copy takes more memory than the table
-    return replace(tuned, name=f"{share:g} of {tuned.name}", model=model, source=None)
+def setting_differences(base: Scorer, tuned: Scorer) -> str: # "" where none differs
+    "Say in which settings two models of one kind differ."
+    keys = [key for key in base.settings | tuned.settings if base.settings.get(key) != tuned.settings.get(key)]
+    if base.kind != tuned.kind or not keys:
+        return ""
+    values = "; ".join(f"{key}: {quoted(base.settings.get(key))} before, {quoted(tuned.settings.get(key))} after"
+                       for key in keys)
+    return f"The two models differ in settings, and a part of each change may come from that ({values})."

@@ -1,4 +1,4 @@
-"Options that several commands have: their types, their help, and how they are read before PyTorch is imported."
+"Options of the commands: types, help and ranges, and how they are read before PyTorch is imported."
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -47,11 +47,7 @@ def two_prompts(text: str | None) -> tuple[str, str] | None:
     return left, right
 
 
-def named_values(
-    option: str, arguments: list[str],
-    form: str, # of an argument
-    needs_name: bool = True,
-) -> dict[str, str]:
+def _named_values(option: str, arguments: list[str], form: str, needs_name: bool = True) -> dict[str, str]:
     "Return the values of `NAME=VALUE` by name, of `VALUE` by an empty one. Raises `ConfigError` naming the option."
     values = {}
     for text in arguments:
@@ -63,10 +59,10 @@ def named_values(
     return values
 
 
-def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
+def named_tests(arguments: list[str]) -> dict[str, str]: # of `NAME=PATH`
     "Return existing files and folders by name. Raises `ConfigError` naming the option, and `DataError`."
     from ..data.tables import check_file
-    tests = named_values(option, arguments, "NAME=PATH")
+    tests = _named_values("--test", arguments, "NAME=PATH")
     for path in tests.values():
         check_file(path)
     return tests
@@ -75,11 +71,10 @@ def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]:
 def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: # of `a,b,c` or `NAME=a,b,c`
     "Return columns by the name of a file, and by None those of all others. Raises `ConfigError`."
     form = "names separated by commas, or NAME=names"
-    values = named_values("--columns", arguments, form, needs_name=False)
     by_name = {}
-    for name, names in values.items():
-        columns = tuple(map(str.strip, names.split(",")))
-        if len(columns) < 2 or not all(columns):
+    for name, names in _named_values("--columns", arguments, form, needs_name=False).items():
+        columns = tuple(names.split(","))
+        if len(columns) < 2 or not all(map(str.strip, columns)):
             raise ConfigError(f"--columns takes {form}, got {names!r}")
         by_name[name or None] = columns
     return by_name
@@ -89,38 +84,28 @@ Base = Annotated[str, Option(
     help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id (name@commit).")]
 Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
 Tests = Annotated[list[str], Option(
-    "--test", metavar="NAME=FILE", help="A table (.csv, .tsv, .jsonl, .json, .parquet) or a folder of `datasets`, with "
-                                        "columns in this order: two texts and a label (label, labels, score or scores); "
-                                        "anchor, positive and perhaps negatives. Or a folder with corpus, queries and "
+    "--test", metavar="NAME=FILE", help="A table (.csv, .tsv, .jsonl, .parquet) or a folder of `datasets`: two texts and "
+                                        "a label (label, labels, score or scores); anchor, positive and perhaps "
+                                        "negatives; the order of columns counts. Or a folder with corpus, queries and "
                                         "qrels, as BEIR has it. Repeatable.")]
-Train = Annotated[str | None, Option(help="Pairs that the model was trained on. Any form of a test will do.")]
-
-# how files are read
+Train = Annotated[str | None, Option(help="What the model was trained on, in any form of a test.")]
 ColumnNames = Annotated[list[str] | None, Option(
-    metavar="COLUMN,COLUMN", help="Columns that are read, where others stand beside them, such as "
-                                  "question1,question2,is_duplicate; of one file new=q1,q2,label. Repeatable.")]
-Match = Annotated[str | None, Option(help="Label of a match, where labels are words.")]
-MatchFrom = Annotated[float | None, Option(help="Lowest grade of a match, where labels are grades.")]
-
-# how tests are judged
+    metavar="A,B[,LABEL]", help="Columns that are read, where others stand beside them; of one file NAME=A,B,LABEL. "
+                                "Repeatable.")]
+Match = Annotated[str | None, Option(metavar="WORD", help="Label of a match, where labels are not 0 and 1.")]
+MatchFrom = Annotated[float | None, Option(metavar="GRADE", help="Lowest grade of a match, where labels are grades.")]
 Metric = Annotated[str | None, Option(
-    help="Metric that decides, on tests that have it. By default auc05 of labeled pairs, accuracy of "
-         "triplets, ndcg10 of retrieval.")]
-Margin = Annotated[float, number("margin", "Smallest change that matters for the decision, in points.")]
-LikeTraining = Annotated[str, Option(help="Name of the test in distribution. All other tests are new data.")]
+    help="Metric that decides, on tests that have it. By default auc05 of labeled pairs, accuracy of triplets, ndcg10 "
+         "of retrieval.")]
+Margin = Annotated[float, number("margin", "Smallest change that matters, in points.")]
+LikeTraining = Annotated[str, Option(metavar="NAME", help="Name of the test in distribution. The others are new data.")]
 Threshold = Annotated[float | None, number(
     "threshold", "Score from which you call a pair a match. By default the score with 5% false positives in the base.")]
-Sample = Annotated[int | None, number(
-    "sample", "Largest number of pairs or queries of a test, and of training pairs, that are scored. By default all "
-              "are scored.")]
+Sample = Annotated[int | None, number("sample", "Largest number of pairs or queries of a test. By default all.")]
 Prompts = Annotated[str | None, Option(
-    metavar="LEFT,RIGHT", help="Prompts before left and right texts, or names of prompts. By default the model's own "
-                               "prompts for queries and documents.")]
+    metavar="LEFT,RIGHT", help="Prompts before left and right texts, or names of prompts. By default the model's own.")]
 Seed = Annotated[int, number("seed", "Random seed of samples and bootstrap.")]
-
-# what becomes of the answer
-Out = Annotated[Path | None, Option(parser=folder, help="Folder for the page, its numbers and its tables.")]
+Out = Annotated[Path | None, Option(parser=folder, help="Folder for the page and report.json.")]
 FailOn = Annotated[Literal["worse", "unsure"] | None, Option(
-    help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse, or is too small "
-         "to tell.")]
-Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite an earlier page and its tables.")]
+    help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite an earlier page.")]

@@ -80,6 +80,31 @@ class PairFile:
     def labels(self) -> np.ndarray: # (rows,) 0 or 1; of retrieval the grade, 1 or more
         return self.frame.label.to_numpy()
 
+    def with_frame(self, frame: pd.DataFrame, reason: str = "") -> "PairFile": # reason: why fewer rows are left
+        "Return the file with other rows. Raise `DataError` where one class alone is left."
+        if not reason:
+            return replace(self, frame=frame)
+        count = len(self) - len(frame)
+        if frame.label.nunique() < 2:
+            raise DataError(f"{self.name}: {count:,} {reason}: without them there is one class alone")
+        return replace(self, frame=frame, left_out=self.left_out | {reason: count})
+
+    def dataset(self, labeled: bool = True): # a `datasets.Dataset`
+        """Return the rows as a trainer of sentence-transformers takes them: with labels, or the matches alone.
+
+        Each match then has as many negatives, if any, as the row with the fewest."""
+        from datasets import Dataset
+        if labeled:
+            rows = self.frame[["left", "right", "label"]].astype({"label": float})
+            return Dataset.from_pandas(rows, preserve_index=False)
+        matches = self.frame[self.frame.label > 0]
+        rows = matches[["left", "right"]].reset_index(drop=True)
+        if self.form == "candidates":
+            negatives = self.frame[self.frame.label == 0].groupby("query").right.agg(list)
+            for number in range(int(negatives.str.len().min())):
+                rows[f"negative_{number + 1}"] = matches["query"].map(negatives.str[number]).to_numpy()
+        return Dataset.from_pandas(rows, preserve_index=False)
+
     @cached_property
     def folded(self) -> tuple[list[str], list[str]]: # of each row left and right; case, spaces and punctuation apart
         keys = {text: fold(text, True) for text in {*self.left, *self.right}} # texts stand in several pairs
@@ -249,9 +274,12 @@ def _advice(title: str, table: pd.DataFrame, reasons: dict[str, str], label: str
     lengths = {column: table[column].map(lambda cell: len(str(cell))).mean() for column, reason in reasons.items()
                if not reason}
     longest = sorted(lengths, key=lengths.get)[-2:]
-    labels = [label] if label else [column for column in reasons if _has_few_values(table[column])
-                                    or table[column].map(_is_number).all() and table[column].nunique() == 2][-1:]
-    chosen = [column for column in lengths if column in longest] + labels
+    texts = [column for column in lengths if column in longest]
+    few = [column for column in reasons if table[column].nunique() > 1 and (
+        _has_few_values(table[column]) or table[column].map(_is_number).all() and table[column].nunique() == 2)]
+    behind = [column for column in few if texts and [*reasons].index(column) > [*reasons].index(texts[-1])]
+    labels = [label] if label else (behind or few)[:1]
+    chosen = texts + labels
     if columns or len(longest) < 2 or any("," in column or column != column.strip() for column in chosen):
         return ""
     advice = f" Name those to read: {_option(table, 'columns', ','.join(chosen))}"
@@ -460,14 +488,3 @@ def read_named_files(
         file = read_pairs_file(source, by_name.get(name, by_name.get(None)), name, **matching)
         files[name] = replace(file, name=name) if file.path is None else file
     return files
-
-
-def reading_options(files: dict[str, PairFile]) -> dict | None: # None: a command has no options that say it
-    "Return the options of a command that reads files as they were read."
-    options = {"columns": {name: file.reading["columns"] for name, file in files.items() if "columns" in file.reading}}
-    for option in MATCHING:
-        values = [file.reading.get(option) for file in files.values()]
-        if any(value != values[0] for value in values):
-            return None
-        options[option] = values[0] if values else None
-    return options

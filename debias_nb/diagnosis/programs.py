@@ -1,13 +1,13 @@
-"""The usual settings of a training, and a program with the names of your own files in it."""
+"""The usual settings of a training, and programs to copy, with the names of your own files in them."""
+import json
 import re
 from pathlib import Path
+from textwrap import fill, indent
 from typing import get_args
 
-from .pairs import PairFile
-from .models import Scorer
-from .page import commented, file_facts, filled
-from .recommendations import GENERAL, LIKE_NEW, LIMITS
 from ..settings import OfLabels, OfMatches
+from .models import Scorer
+from .pairs import PairFile
 
 OF_MATCHES = get_args(OfMatches)
 LOSSES = get_args(OfLabels) + OF_MATCHES
@@ -16,15 +16,33 @@ BUDGETS = { # of a training by default
     "static": {"learning_rate": 1e-1, "epochs": 5, "batch_size": 250},
     "transformer": {"learning_rate": 5e-5, "epochs": 3, "batch_size": 64},
 }
-NO_HARM = """\
-# No test shows harm: nothing needs a fix. Both methods below regularize a model toward its base, \
-and give up some of the gain.
+RETRAIN = """\
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import {loss}
+from debias_nb import OutReg, Regularized, load_model, read_pairs_file
+
+pairs = read_pairs_file({train})
+rows = pairs.dataset(labeled={labeled}) # of `datasets`
+model = load_model({base}).model
+loss = Regularized(model, {loss}(model), [OutReg(1.0, texts="new.txt")])
+args = SentenceTransformerTrainingArguments(
+    {folder!r}, num_train_epochs={epochs}, per_device_train_batch_size={batch_size}, learning_rate={learning_rate:g},
+    lr_scheduler_type="constant", {sampler}save_strategy="no", report_to="none")
+SentenceTransformerTrainer(model=model, args=args, train_dataset=rows, loss=loss).train()
+model.save({folder!r})
 """
-CHOICE = { # whether a share meets the rule -> why it is this one
-    True: "Of the shares that meet the rule, this one has the highest mean over the tests above, and is the smallest "
-          "of those that tie. ",
-    False: "No share meets the rule; this one has the highest mean above. ",
-}
+AVERAGE = """\
+from debias_nb import load_model, wise_ft
+
+mixed = wise_ft(load_model({base}).model, load_model({tuned}).model, {share:g})
+mixed.save({folder!r})
+"""
+WHY_RETRAIN = (
+    "Train again with OutReg, λ = 1, on unlabeled texts like the new data: put a file of such texts, one a line, in the "
+    "place of new.txt. `texts` must hold no text of the tests. Put your own loss and settings in, as long as before: a "
+    "shorter training keeps a model near its base whatever its loss.")
+WHY_AVERAGE = "Average the weights, which takes no training. Check it on pairs that had no part in the choice."
+NO_HARM = "No test shows harm: nothing needs a fix. What follows keeps a model near its base, and gives up some gain."
 
 
 def has_both_classes(file: PairFile) -> bool:
@@ -37,71 +55,42 @@ def usual_loss(train: PairFile) -> str: # one of `LOSSES`
     return LEAST_SQUARES if train.form == "pairs" and has_both_classes(train) else OF_MATCHES[0]
 
 
-def training_program(
-    purpose: str,            # the first line
-    base: str | None,    # what `load_model` takes; None: a model in memory
-    train: dict,         # of `file_facts`
-    regularizer: str | None, # as it is called, e.g. `OutReg(0.1)`; None: the bare loss
-    folder: str,         # where the model goes
-    loss: str = LEAST_SQUARES, # one of `LOSSES`
-    prompt: str | dict = "", # what the encoder is given before texts, by which the trainer does not go by itself
-    part: dict[str, int] | None = None, # of `trained_part`; None: all weights are trained
-    custom_class: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
-    seed: int = 0,
-    fallback: str = "",  # a regularizer in place of the other one for who lacks its texts
-    tests: dict[str, dict] | None = None, # of `file_facts`: none of their texts may be in new.txt
-    is_usual: bool = False, # whether the settings are those of `BUDGETS`
-    **settings,          # learning_rate, epochs, batch_size
-) -> str:
-    "Write a program that trains on your file."
-    purpose = commented(f"{purpose} Put your own loss and settings into it.")
-    return filled(
-        "training.py.j2", why=purpose, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss,
-        prompt=prompt, part=part, own=custom_class, seed=seed, fallback=fallback,
-        tests=tests, is_usual=is_usual, of_matches=OF_MATCHES, tuple=tuple, **settings)
+def commented(text: str) -> str:
+    "Write a text as comments of a program."
+    return indent(fill(text, 110), "# ") + "\n"
 
 
 def folder_name(source: str | None) -> str: # of a model, which may be a path or a hub id; None: it is in memory
     "Make a folder's name of that of a model."
     return re.sub(r"[^\w.-]", "-", Path(source or "").name) or "mine"
 
-def snippet(
-    scorers: dict[str, Scorer],
-    files: dict[str, PairFile], # `train` among them, if it was given
-    share: float | None,    # mixing weight of the tuned weights; None: models that cannot be mixed
-    is_harmed: bool,        # whether a test shows harm
-    meets_rule: bool,       # whether the share meets the rule of the decision
-) -> str:
-    "Write a program to try next."
-    models = {name: scorer.facts() for name, scorer in scorers.items()}
-    facts = {name: file_facts(file) for name, file in files.items()}
-    loss = usual_loss(files["train"]) if "train" in files else LEAST_SQUARES
-    return program_of(models, facts, share, is_harmed, meets_rule, loss)
+
+def _source(scorer: Scorer) -> str:
+    return repr(scorer.source) if scorer.source else "..."
 
 
-def program_of(
-    models: dict[str, dict], # of `Scorer.facts`: base and tuned
-    files: dict[str, dict],  # of `file_facts`
-    share: float | None,     # this and the next two as `snippet`
-    is_harmed: bool,
-    meets_rule: bool,
-    loss: str = LEAST_SQUARES,
-) -> str:
-    "Write the same from what a page says of models and files."
-    base, source = models["base"], models["tuned"]["source"]
-    folder = folder_name(source)
-    parts = []
-    tests = {name: file for name, file in files.items() if name != "train" and file["path"]}
-    if not is_harmed:
-        parts.append(NO_HARM)
-    if "train" in files:
-        parts.append(training_program(
-            f"Fine-tune again with {LIKE_NEW.title}: name a file of such texts, one a line and none of them of a "
-            "test, in the place of new.txt. Train as long as before, with the same epochs, batches and rate: a shorter "
-            f"training keeps a model near its base whatever its loss. {LIMITS}",
-            base["source"], files["train"], LIKE_NEW.program, f"{folder}-outreg", loss, prompt=base["prompt"],
-            fallback=GENERAL.program, tests=tests, is_usual=True, **BUDGETS[base["kind"]]))
+def average_program(base: Scorer, tuned: Scorer, share: float) -> str:
+    folder = f"{folder_name(tuned.source)}-{share:g}"
+    return commented(WHY_AVERAGE) + AVERAGE.format(base=_source(base), tuned=_source(tuned), share=share, folder=folder)
+
+
+def both_programs(scorers: dict[str, Scorer], train: PairFile | None, share: float | None, is_harmed: bool) -> str:
+    "Write what to try next: training with a regularizer, and averaging where weights can be averaged."
+    base, tuned = scorers["base"], scorers["tuned"]
+    parts = [] if is_harmed else [commented(NO_HARM)]
+    if train is not None:
+        loss = usual_loss(train)
+        reading = [repr(train.path) if train.path else "...", *(f"{name}={value!r}" for name, value in
+                                                                train.reading.items())]
+        program = RETRAIN.format(
+            loss=loss, train=", ".join(reading), labeled=loss not in OF_MATCHES, base=_source(base),
+            folder=f"{folder_name(tuned.source)}-outreg", **BUDGETS[base.kind],
+            sampler='batch_sampler="no_duplicates", ' if loss in OF_MATCHES else "")
+        left, right = base.prefixes
+        if left or right:
+            prompts = json.dumps(dict(zip(("left", "right"), (left, right))), ensure_ascii=False)
+            program = program.replace("save_strategy", f"prompts={prompts}, save_strategy")
+        parts.append(commented(WHY_RETRAIN) + program)
     if share is not None:
-        parts.append(filled("mixed.py.j2", base=base["source"], tuned=source, share=share, folder=folder,
-                            choice=CHOICE[meets_rule]))
+        parts.append(average_program(base, tuned, share))
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"Ranges of the numbers that the doors take: one for a function, its command and its help."
+"Ranges of the numbers that are given: one for a function, its command and its help."
 from dataclasses import dataclass
 from math import inf
 
@@ -25,14 +25,11 @@ class Range:
 
     def __str__(self):
         begin, end = BRACKETS["left" if self.kind is int and self.high == inf else self.closed]
-        return f"{self.kind.__name__} in {begin}{_plain(self.low)}, {_plain(self.high)}{end}"
+        low, high = (str(number) if abs(number) == inf else f"{int(number)}" for number in (self.low, self.high))
+        return f"{self.kind.__name__} in {begin}{low}, {high}{end}"
 
 
-def _plain(number: float) -> str:
-    return str(number) if abs(number) == inf else f"{int(number)}"
-
-
-RANGES = { # by argument
+RANGES = { # by argument: one for a function, its command and its help
     "seed": Range(int, 0, LARGEST_SEED),
     "sample": Range(int, 10, is_optional=True),
     "margin": Range(float, 0, 100, "right"),
@@ -41,8 +38,6 @@ RANGES = { # by argument
     "learning_rate": Range(float, 0, inf, "neither", is_optional=True),
     "epochs": Range(float, 0, inf, "neither", is_optional=True),
     "batch_size": Range(int, 1, 1_048_576, is_optional=True),
-    "redraw": Range(float, 0, 1, "neither", is_optional=True),
-    "workers": Range(int, 1, is_optional=True),
 }
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.random import default_rng
 from numpy.typing import ArrayLike
 
-from ..checks import check_known, check_range
+from ..checks import check_aligned, check_known, check_range
 from ..data.pairs import components
 from . import rankings
 from .rankings import candidate_levels, mrr, ndcg
@@ -56,6 +56,7 @@ def _floats(values) -> np.ndarray:
 
 def _check_scores(prefix: str, y_true, y_score, questions=None) -> list[np.ndarray]:
     "Return labels and scores as floats, and questions. Raise `ValueError` naming the first bad position."
+    check_aligned(y_true=y_true, y_score=y_score, groups=questions)
     columns = {"y_true": _floats(y_true), "y_score": _floats(y_score)}
     names = None
     if questions is not None:
@@ -352,6 +353,7 @@ def evaluate_pairs(
     >>> values, len(resamples["auc05"])
     ({'auc05': 0.5, 'auc': 0.75}, 10)
     """
+    check_aligned(y_true=y_true, y_score=y_score, groups=groups)
     labels = np.asarray(y_true)
     scores = np.asarray(y_score)
     weights = with_itself(bootstrap_weights(len(scores), replicates, seed, groups))

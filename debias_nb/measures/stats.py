@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import fdtri, stdtr, stdtrit
 
-from ..checks import ConfigError, check_range, quoted
+from ..checks import ConfigError, check_aligned, check_range, quoted
 from .metrics import refuse_values
 
 
@@ -203,6 +203,7 @@ def interval(
     >>> print(f"{mean.value:.1f} [{mean.low:.1f}, {mean.high:.1f}]")
     72.0 [67.0, 77.0]
     """
+    check_aligned(values=values, replicates=replicates)
     v = _values(values, "values")
     r = None if replicates is None else _matrix(replicates, len(v), "replicates")
     estimate = _estimate(v, r, units)
@@ -314,6 +315,7 @@ def _difference(d, estimate: _Estimate, level, note="", seeds_alone=False) -> Pa
 # %% ../../nbs/measures/stats.ipynb #1fafef91
 def subtract(a_values, b_values, a_replicates=None, b_replicates=None) -> tuple[np.ndarray, np.ndarray | None, str]:
     "Subtract b from a, seed by seed and resample by resample. Raise as `paired`."
+    check_aligned(a_values=a_values, b_values=b_values, a_replicates=a_replicates, b_replicates=b_replicates)
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
     if len(a) != len(b) and (1 not in (len(a), len(b)) or a_replicates is None):
@@ -373,7 +375,8 @@ def paired(
     Raises
     ------
     ValueError
-        For runs that cannot be paired: other numbers of seeds or resamples, replicates of one side alone.
+        For runs that cannot be paired: other numbers of seeds or resamples, replicates of one side alone, labels
+        (of pandas) that differ.
 
     Examples
     --------

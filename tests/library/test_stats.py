@@ -4,11 +4,13 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
 from debias_nb.checks import ConfigError
+from debias_nb.measures.metrics import auc_at, evaluate_pairs
 from debias_nb.measures.several import paired_together, raise_variances
 from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired
 from debias_nb.measures.stats import threshold_p, verdict
@@ -283,3 +285,19 @@ def test_a_difference_says_whether_its_seeds_are_too_few(methods, seeds, provisi
     sides = seed_pairs(np.random.default_rng(0), methods, seeds, [1.] * methods)
     assert {comparison.provisional for comparison in paired_together(sides)} == {provisional}
     assert not paired([1, 2, 4], [0, 3, 1]).provisional and not over_splits([.1, .2], 1.).provisional, "t alone holds"
+
+
+LABELED = pd.Series([.2, .9, .7, .1], ["a", "b", "c", "d"])
+MATCH = pd.Series([0, 1, 1, 0], ["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("compute", [
+    lambda order: paired(LABELED, MATCH[order]),
+    lambda order: interval(LABELED, pd.DataFrame(np.ones((4, 9)), MATCH[order].index)),
+    lambda order: auc_at(MATCH[order], LABELED),
+    lambda order: evaluate_pairs(MATCH, LABELED, groups=pd.Series(list("xxyy"), MATCH[order].index)),
+], ids=["paired", "interval", "auc_at", "evaluate_pairs"])
+def test_what_carries_labels_is_refused_where_they_differ(compute):
+    compute(list("abcd"))
+    with pytest.raises(ValueError, match="matched by place, and their labels differ"):
+        compute(list("dcba"))

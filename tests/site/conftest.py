@@ -34,7 +34,7 @@ def package(name: str):
     try:
         return importlib.import_module(name)
     except ImportError:
-        lacks(f"{name.partition('.')[0]} is not installed: make docs-check installs it")
+        lacks(f"{name.partition('.')[0]} is not installed: pip install -e .[lab]")
 
 
 @pytest.fixture(scope="session")

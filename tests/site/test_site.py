@@ -1,4 +1,4 @@
-"""The pages that `make docs` builds, in a Chromium where there is one: `make docs-check`."""
+"""The pages that `make docs` builds, in a Chromium where there is one: `pytest tests/site`."""
 import posixpath
 import re
 from collections import Counter

@@ -148,6 +148,9 @@ def is_printed(cell: Cell, paper_cell: Printed) -> bool:
     return cell.place == (base, row_name(**paper_cell.row), paper_cell.column)
 
 
+POINTS = {"percent": 1, "fraction": 100, "count": 1} # a number in percentage points; a count stays a count
+
+
 FAMILIES = { # regularizer or augmentation -> what tables call it
     "itvreg": "ITVReg",
     "maskreg": "MaskReg",

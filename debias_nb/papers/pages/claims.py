@@ -1,31 +1,28 @@
-"""Claims and errata of a paper, as `experiments/<paper>/claims.yaml` and `errata.yaml` state them.
+"""Claims, questions and errata, as `experiments/` states them; one of five words for each claim.
 
-A claim asks for one difference or more; one estimate over all comparisons answers each, in one of seven words.
-`Book.estimates` is the table of them, a row each; pages are made from that table."""
+A claim or a question compares two methods or more, and one estimate over all tests answers each difference."""
 import math
 import operator
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
 from pydantic import Field, field_validator
 
-from ...checks import ConfigError
-from ...files import Names, Settings, Strict, load_config, project_root
-from ...measures import stats
-from ...measures.pooling import Estimate, estimate, printed_size
-from ...measures.stats import LEVEL, is_within
-from ...runs.pairing import bracket
-from .comparisons import ClaimEvidence, Line, above, add_claim_verdicts
-from .frame import PROFILES, Results, Study, all_experiments, only
+from ...checks import ConfigError, check_known
+from ...files import Names, Settings, Strict, load_config, once_per_state, project_root
+from ...measures.pooling import Estimate
+from .compare import BETTER, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
+from .frame import PROFILES, Results, Study, only, papers
 from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict, text_fact
 from .printed import truths
 
-YES, REVERSE, SIZE, WITHIN, DEPENDS, UNSURE, NOT_RUN = VERDICTS = (
-    "Yes", "No, the reverse", "No: by more or less", "No: within a point", "It depends", "Cannot tell", "Not run")
+# of a claim: Yes; No, and why; It depends; Cannot tell; Not run
+YES, REVERSE, NO_CHANGE, LESS, MORE, DEPENDS, UNSURE, NOT_RUN = CLAIM_WORDS = (
+    "Yes", "No: the reverse", "No: within a point", "No: less than reported", "No: more than reported", "It depends",
+    "Cannot tell", "Not run")
 
 
 # ---------------------------------------------------------------- what files state
@@ -69,7 +66,7 @@ class Cells(Strict):
 
 class PrintedFact(Cells):
     "What printed numbers have to be: those of cells, less or over those of others, which have the same names if any."
-    label: str
+    label: str = ""
     minus: Cells | None = None
     over: Cells | None = None
     items: Cells | float | None = None # the numbers are percentages of so many: how far from a whole number of them
@@ -83,16 +80,21 @@ class PrintedFact(Cells):
     unit: str = ""
     place: str = ""
 
-    def facts(self, paper: PrintedCells) -> list[PrintedCheck]:
-        """Compare the printed numbers, place by place.
-
-        Raises `ValueError` for an unknown name or relation, and `KeyError` for an unknown list."""
-        if self.titles or self.rows:
-            return text_fact(self.label, *self._words(paper))
+    def sizes(self, paper: PrintedCells) -> pd.Series | float:
+        "Return the reported numbers, subtracted or divided as asked. Raises `ValueError` for an unknown name."
         numbers = sum(map(math.prod, self.products)) if self.products else self.numbers(paper, {})
         for cells, combine in ((self.minus, operator.sub), (self.over, operator.truediv)):
             if cells:
                 numbers = combine(numbers, cells.numbers(paper, self.names))
+        return numbers
+
+    def facts(self, paper: PrintedCells) -> list[PrintedCheck]:
+        """Compare the reported numbers, place by place.
+
+        Raises `ValueError` for an unknown name or relation, and `KeyError` for an unknown list."""
+        if self.titles or self.rows:
+            return text_fact(self.label, *self._words(paper))
+        numbers = self.sizes(paper)
         if self.items:
             items = self.items.numbers(paper, {}) if isinstance(self.items, Cells) else self.items
             numbers = numbers - 100 * round(numbers * items / 100) / items
@@ -115,63 +117,11 @@ class PrintedFact(Cells):
         return f"{count} of {len(titles)} titles", f"at least {self.bound:g} say “{self.word}”", count >= self.bound
 
 
-class Ranked(Strict):
-    "Methods as the mean of their scores in another table ranks them, best first; as they stand, if one has none."
-    ranking: Names
-    table: str
-    column: str | Names
-
-    def order(self, evidence: ClaimEvidence, profile: str) -> Names:
-        place = above(self.table, *self.ranking[:2], column=self.column, profiles=(profile,))[0]
-        values = {method: [] for method in self.ranking}
-        for cell in filter(place.fits, evidence.cells(self.table)):
-            if cell.value is not None and cell.method in values:
-                values[cell.method].append(cell.value)
-        means = pd.Series({method: sum(scores) / len(scores) for method, scores in values.items() if scores})
-        return tuple(means.sort_values(ascending=False).index) if len(means) == len(self.ranking) else self.ranking
-
-
-def _fill(value, names: dict[str, str]):
-    "Fill names in braces into the texts of a value."
-    if isinstance(value, dict):
-        return {key: _fill(item, names) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return tuple(_fill(item, names) for item in value)
-    return value.format_map(names) if isinstance(value, str) else value
-
-
-class Comparisons(Strict):
-    "Comparisons of methods in our runs, each above the next one, as `above` takes them; options are those of `Line`."
-    table: str
-    methods: Ranked | tuple[str | Names, ...]
-    column: str | Names = "*"
-    metric: str = ""
-    minus: dict[str, str | Names | tuple[str | Names, ...]] = {}
-    shift: Literal["iid", "ood", "any"] = "any"
-    role: Literal["weak", "strong", "any"] = "any"
-    profiles: Names = PROFILES
-    margin: float = 0.
-    analogue: str = ""
-    printed: str = ""
-    primary: bool = True
-    cases: dict[str, Names] = {} # name in braces -> its values: a comparison for each
-
-    def lines(self, evidence: ClaimEvidence) -> Iterator[Line]:
-        "Yield the lines. Raises `ValueError` as `above`, and for a name in braces that has no value."
-        options = self.model_dump(exclude_unset=True, exclude={"methods", "cases"})
-        for values in zip(*self.cases.values(), strict=True) if self.cases else [()]:
-            names = dict(zip(self.cases, values))
-            settings = _fill(options, names)
-            ranked = isinstance(self.methods, Ranked)
-            methods = self.methods.order(evidence, self.profiles[0]) if ranked else _fill(self.methods, names)
-            yield from above(settings.pop("table"), *methods, **settings)
-
-
 class StatedPart(Settings):
     "One statement, with its tests in the paper's own numbers and in our runs."
     statement: str = ""
     printed: tuple[PrintedFact, ...] = ()
-    ours: tuple[Comparisons, ...] = ()
+    ours: tuple[Compared, ...] = ()
 
 
 class StatedClaim(StatedPart):
@@ -191,6 +141,17 @@ class StatedClaim(StatedPart):
         return dict(sorted(self.parts.items())) or {"": self}
 
 
+class StatedQuestion(Strict):
+    "A question that pages quote by its id: two methods, on some tests."
+    id: str
+    paper: str
+    name: str = ""               # on pages, with λ in braces; default: the two methods
+    ours: tuple[Compared, ...]
+    reported: tuple[PrintedFact, ...] = () # the differences of the cells that ours stand for
+    over: str = ""               # what these are differences from
+    strength: float | None = None # λ that they are reported at
+
+
 class StatedErratum(Strict):
     "A place where a paper contradicts itself, or where a reader may stumble."
     id: str = Field(pattern=r"^E-[A-Z]\d+$")
@@ -202,12 +163,13 @@ class StatedErratum(Strict):
 
 
 class Statements(Strict):
-    "A file of claims or errata, each id once."
+    "A file of claims, questions or errata, each id once."
     names: dict[str, Any] = {} # what the file refers to with `*`
     claims: tuple[StatedClaim, ...] = ()
+    questions: tuple[StatedQuestion, ...] = ()
     errata: tuple[StatedErratum, ...] = ()
 
-    @field_validator("claims", "errata")
+    @field_validator("claims", "questions", "errata")
     @classmethod
     def _each_once(cls, items):
         ids = [item.id for item in items]
@@ -216,66 +178,61 @@ class Statements(Strict):
         return items
 
 
-def load_statements(paper: str, kind: Literal["claims", "errata"]) -> Statements: # without a file there are none
-    """Read and validate `experiments/<paper>/<kind>.yaml`.
+_read_once = once_per_state(load_config)
+
+
+def load_statements(name: str) -> Statements: # without a file there are none
+    """Read and validate `experiments/<name>.yaml`: `itvreg/claims`, `questions`.
 
     Raises `ConfigError` naming file, claim and key."""
-    source = f"experiments/{paper}/{kind}.yaml"
+    source = f"experiments/{name}.yaml"
     path = project_root() / source
-    return load_config(path, Statements, source) if path.is_file() else Statements()
+    return _read_once(path, Statements, source) if path.is_file() else Statements()
 
 
-# ---------------------------------------------------------------- from comparisons to one word
+# ---------------------------------------------------------------- from estimates to one word
 
 
-PAIR = re.compile(r"^(?P<metric>.*: )?(?P<a>.+) − (?P<b>.+?)$")
-
-
-def _named(comparisons: pd.DataFrame) -> pd.DataFrame: # of `ClaimEvidence.compare`
-    "Sign each difference as its names say: plain fine-tuning and what else is a reference is subtracted."
-    sign = comparisons.direction.map({"above": 1, "below": -1})
-    ends = comparisons[["difference", "low", "high"]].mul(sign, axis=0) + 0.
-    turned = comparisons.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>", regex=True)
-    return comparisons.assign(difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1), sign=sign,
-                              comparison=comparisons.comparison.where(sign > 0, turned))
-
-
-def verdict(
-    mean: Estimate | None, corrected: Estimate | None, # of the side that a claim puts ahead; at the level of all its
-    words: set[str],          # of its comparisons one by one, of `stats.WORDS`; questions
-    margin: float, delta: float,
-    size: str,                # of `pooling.SIZES`, or empty
-    states_size: bool,        # whether the claim is about the size that is printed
-) -> str: # of `VERDICTS`
-    "Answer one question from its estimate."
+def answer_of(
+    mean: Estimate | None,     # of a − b
+    margin: float = 0.,        # points: a is claimed to be at most so much below b; negative: more than so much above
+    size: float | None = None, # points that the claim itself gives
+    tests: Iterable[str] = (), # of its tests one by one, of `compare.WORDS`
+) -> str: # of `CLAIM_WORDS`
+    "Answer whether a is above b."
     if mean is None:
-        return UNSURE if "cannot tell" in words else NOT_RUN
-    if {"better", "worse"} <= words:
+        return NOT_RUN
+    if {BETTER, WORSE} <= {*tests}:
         return DEPENDS
-    if mean.low > -margin:
-        return YES
-    if corrected.high < -margin:
-        return SIZE if margin else REVERSE
-    if is_within(corrected.low + margin, corrected.high + margin, delta):
-        return WITHIN
-    if size == "excluded" and (states_size or mean.high < 1 or mean.low > -1):
-        return SIZE
-    return UNSURE
+    word = word_of(mean)
+    if mean.low > -margin if margin else word == BETTER:
+        is_outside = size is not None and not mean.low <= size <= mean.high
+        return (LESS if size > mean.high else MORE) if is_outside else YES
+    if margin > 0:
+        return YES if word == WITHIN else REVERSE if mean.high < -margin else UNSURE
+    if word in (WITHIN, WORSE):
+        return NO_CHANGE if word == WITHIN else REVERSE
+    if margin < 0 and mean.high < -margin or size is not None and size > mean.high:
+        return LESS
+    return MORE if size is not None and size < mean.low else UNSURE
 
 
-def combined(verdicts: list[str]) -> str: # of the questions of a claim
-    "Answer a claim: *Yes* takes each of its questions; answers that differ in kind make it depend."
-    decided = {*verdicts} - {UNSURE, NOT_RUN}
-    if len(decided) > 1:
+def claim_word(answers: Iterable[str]) -> str: # of `CLAIM_WORDS`
+    "Answer a claim of several differences: Yes takes each, and those that contradict each other make it depend."
+    answers = {*answers}
+    if DEPENDS in answers or {YES, REVERSE} <= answers:
         return DEPENDS
-    if not decided or decided == {YES} and UNSURE in verdicts:
-        return UNSURE if UNSURE in verdicts else NOT_RUN
-    return decided.pop()
+    return next((word for word in (REVERSE, NO_CHANGE, LESS, MORE, UNSURE, YES) if word in answers), NOT_RUN)
 
 
-def _quoted(name: str) -> str: # of a method
-    "Quote a name that holds a plus, so that it cannot be read as a sum."
-    return f"`{name}`" if " + " in name and "`" not in name else name
+# ---------------------------------------------------------------- claims
+
+
+def evidence_of(paper: str, results: Results, *studies: Study) -> Evidence:
+    "Return what is compared for a paper, read once for some results; `studies` of one's own take the place of stored."
+    if any(study.own for study in studies):
+        return Evidence(paper, results, *studies)
+    return results.once(("evidence", paper), Evidence, paper, results)
 
 
 @dataclass(frozen=True)
@@ -285,153 +242,194 @@ class Claim:
     id: str                # `A1a`
     statement: str
     place: str             # where the paper says so
-    facts: list[PrintedCheck]
-    comparisons: pd.DataFrame # a row each
+    facts: tuple[PrintedCheck, ...]
+    comparisons: pd.DataFrame # of `Evidence.compare`
 
     @property
     def is_papers(self) -> bool:
         return not self.id.startswith(("R-", "Q-"))
 
-    def primary(self, profile: str) -> pd.DataFrame:
-        return only(self.comparisons, primary=True, profile=profile)
+    def reported(self, label: str, is_stated: bool = False) -> pd.Series: # points, by column; is_stated: by the claim
+        "Return the reported differences of a label."
+        facts = [one for one in self.facts if one.label == label and not one.unit and one.holds is not None
+                 and one.number is not None and (not is_stated or one.asked.startswith("= "))]
+        columns = pd.Index([one.place.rpartition(", ")[2] for one in facts], name="column")
+        return pd.Series([one.number for one in facts], columns, dtype=float)
 
-    def _as_ours(self, label: str) -> tuple[str, int]: # the sign that turns a number round
-        "Name a printed difference as the page names ours."
-        match = PAIR.match(label)
-        if not match:
-            return label, 1
-        pairs = self.primary("small").comparison.str.extract(PAIR)
-        is_reversed = match["a"] in {*pairs.b} - {*pairs.a}
-        first, other = (match["b"], match["a"]) if is_reversed else (match["a"], match["b"])
-        return f"{_quoted(first)} − {_quoted(other)}", -1 if is_reversed else 1
-
-    def _numbers(self) -> dict[tuple[str, str], list[float]]: # name and unit -> printed numbers
-        found = {}
-        for one in self.facts:
-            if one.holds is not None and one.number is not None:
-                name, sign = self._as_ours(one.label)
-                found.setdefault((name, one.unit), []).append(sign * one.number)
+    @cached_property
+    def _questions(self) -> dict[str, list[tuple[Question, float]]]: # by profile, each with its margin
+        rows = self.comparisons[self.comparisons.primary]
+        found = {profile: [] for profile in PROFILES}
+        for (profile, *_), own in rows.groupby(["profile", "key", "margin"], sort=False):
+            label = own.printed.iloc[0] or own.name.iloc[0].replace("`", "")
+            found[profile].append((Question(own.name.iloc[0], own, self.reported(label)), own.margin.iloc[0]))
         return found
 
+    def questions(self, profile: str = "small") -> list[Question]:
+        return [question for question, _ in self._questions[profile]]
+
+    def word(self, profile: str = "small") -> str:
+        "Answer the claim in one of its words; its tests are corrected together."
+        words = self._words[profile]
+        return claim_word(
+            answer_of(question.mean, margin, self._size(question), words.loc[question.tests.index])
+            for question, margin in self._questions[profile])
+
+    def by_tests(self, profile: str = "small") -> str: # of `CLAIM_WORDS`
+        "Answer as four experiments registered it: by what every test says that can tell."
+        decided = {*self._words[profile]} & {BETTER, WORSE, WITHIN}
+        if not len(self._words[profile]):
+            return NOT_RUN
+        return {(): UNSURE, (BETTER,): YES, (WORSE,): REVERSE}.get(tuple(decided), DEPENDS)
+
+    @cached_property
+    def _words(self) -> dict[str, pd.Series]:
+        rows = self.comparisons[self.comparisons.primary & self.comparisons.difference.notna()]
+        return {profile: words_of_tests(only(rows, profile=profile)) for profile in PROFILES}
+
+    def _size(self, question: Question) -> float | None: # that the claim itself gives
+        label = question.rows.printed.iloc[0] or question.name.replace("`", "")
+        stated = self.reported(label, is_stated=True)
+        return float(stated.mean()) if len(stated) else None
+
     @property
-    def printed(self) -> str: # e.g. `SCAN − w/o FD: +0.01 to +0.03 (2 of 4)`; empty where nothing is printed
-        "Say how far the printed numbers go, and in how many places they bear the claim out, if not in all."
-        texts = []
-        for (name, unit), values in self._numbers().items():
-            extent = " to ".join(in_unit(end + 0., unit) for end in dict.fromkeys([min(values), max(values)]))
-            texts.append(f"{name}: {extent.replace(f' {unit} to ', ' to ')}")
+    def reported_text(self) -> str: # e.g. `SCAN − w/o FD: +0.02 (2 of 4)`; empty where nothing is reported
+        "Give the reported differences, and in how many places they bear the claim out, if not in all."
+        numbers = {}
+        for one in self.facts:
+            if one.holds is not None and one.number is not None:
+                numbers.setdefault((one.label, one.unit), []).append(one.number)
+        texts = [f"{label}: {in_unit(sum(own) / len(own) + 0., unit)}" for (label, unit), own in numbers.items()]
         so = {"holds": "", "does not hold": " (no)"}.get(
             printed_verdict(self.facts), f" ({printed_verdict(self.facts).removeprefix('holds in ')})")
         return f"{'; '.join(texts) or 'words'}{so}" if truths(self.facts) else ""
 
-    def estimates(self, profile: str) -> list[dict]: # a row a question; one without numbers where nothing was run
-        "Answer each question from one estimate, and the claim from all of them."
-        rows = self.primary(profile)
-        asked = [(*((side.names, side.metric) for side in line.sides), line.names, line.margin) for line in rows.line]
-        groups = [own for _, own in rows.groupby(pd.Series(asked, rows.index, dtype=object), sort=False)]
-        made = [[pair for pair in own.paired if pair and pair.sources and not math.isnan(pair.error)] for own in groups]
-        level = 1 - (1 - LEVEL) / max(sum(map(bool, made)), 1)
-        out = [self._question(own, pairs, level) for own, pairs in zip(groups, made)]
-        word = combined([one["answer"] for one in out])
-        tables = "; ".join(rows.table[rows.difference.notna()].unique())
-        about = {"paper": self.paper, "claim": self.id, "statement": self.statement, "place": self.place,
-                 "printed": self.printed, "profile": profile, "verdict": word, "tables": tables}
-        return [about | one for one in out if "difference" in one] or [about]
-
-    def _question(self, rows: pd.DataFrame, pairs: list[stats.Paired], level: float) -> dict:
-        first = rows.iloc[0]
-        words = {*rows.verdict}
-        if not pairs:
-            return {"answer": verdict(None, None, words, 0., 0., "", False)}
-        mean = estimate(pairs)
-        label = first.line.printed or PAIR.sub(r"\g<a> − \g<b>", first.comparison)
-        sizes = {name.replace("`", ""): values for (name, unit), values in self._numbers().items() if not unit}
-        sizes = [first.sign * number for number in sizes.get(label, ())]
-        size = printed_size(mean, sizes, 1.) if sizes else ""
-        word = verdict(mean, estimate(pairs, level), words, first.margin, first.delta, size,
-                       any(one.asked.startswith("= ") for one in self.facts))
-        ends = sorted(first.sign * end + 0. for end in (mean.low, mean.high))
-        reasons = "; ".join(dict.fromkeys(filter(None, (line.analogue for line in rows.line))))
-        pair = PAIR.match(first.comparison)
-        name = f"{_quoted(pair['a'])} − {_quoted(pair['b'])}" if pair else first.comparison
-        return {"question": f"{pair['metric'] or ''}{name}" if pair else name, "tests": mean.n,
-                "difference": first.sign * mean.difference + 0., "low": ends[0], "high": ends[1], "p": mean.p,
-                "seeds_alone": mean.seeds_alone, "printed_size": size, "answer": word, "reason": reasons}
+    def ours_text(self, profile: str = "small") -> str: # e.g. `ITVReg − Finetuned: +0.6 [+0.2, +1.0], within a point`
+        "Give our estimates, each with its word, and mark those that leave out the reported size."
+        return "; ".join(f"{one.name}: {one.estimate}, {one.word}{' †' * one.is_outside}"
+                         for one in self.questions(profile) if one.mean)
 
 
-ESTIMATES_FILE = "claims.estimates.csv"
-ESTIMATE = ["paper", "claim", "statement", "place", "printed", "profile", "question", "tests", "difference", "low",
-            "high", "p", "seeds_alone", "printed_size", "answer", "verdict", "tables", "reason"]
-
-
-class Book:
-    "The claims of one paper, and the table of their estimates."
-    def __init__(self, paper: str, evidence: ClaimEvidence):
-        self.paper, self.evidence, self.printed = paper, evidence, PrintedCells(paper)
-        self.claims = {one.id: one for entry in load_statements(paper, "claims").claims for one in self._parts(entry)}
-        rows = [row for claim, profile in product(self.claims.values(), PROFILES) for row in claim.estimates(profile)]
-        self.estimates = pd.DataFrame(rows, columns=ESTIMATE)
-
-    def _parts(self, entry: StatedClaim) -> Iterator[Claim]:
-        "Yield the parts of a claim, whose comparisons are corrected together. Raises `ConfigError` naming the part."
-        facts, found = {}, []
-        for letter, part in entry.by_letter.items():
-            try:
-                facts[letter] = [fact for test in part.printed for fact in test.facts(self.printed)]
-                lines = [line for test in part.ours for line in test.lines(self.evidence)]
-                found.append(self.evidence.compare(lines).assign(part=letter))
-            except (ValueError, KeyError) as e:
-                raise ConfigError(f"experiments/{self.paper}/claims.yaml: {entry.id}{letter}: {e}") from None
-        rows = _named(add_claim_verdicts(pd.concat(found, ignore_index=True)))
-        for letter, part in entry.by_letter.items():
-            yield Claim(self.paper, entry.id + letter, part.statement, entry.place, facts[letter],
-                        only(rows, part=letter))
-
-    def verdict(self, claim: str, profile: str = "small") -> str:
-        return only(self.estimates, claim=claim, profile=profile).verdict.iloc[0]
-
-    def measured(self, claim: str, profile: str = "small") -> str:
-        return measured(only(self.estimates, claim=claim, profile=profile))
-
-
-def read_book(paper: str, results: Results) -> Book:
+def read_claims(paper: str, results: Results) -> dict[str, Claim]: # by id
     """Read the claims of a paper, once for some results.
 
     Raises `ConfigError` naming file and claim."""
-    return results.once(("claims", paper), _make_book, paper, results)
+    return results.once(("claims", paper), _make_claims, paper, results)
 
 
-def _make_book(paper: str, results: Results) -> Book:
-    cells, records = [], {}
-    for experiment in all_experiments(paper):
-        study = results.load(experiment.name, experiment.profile)
-        cells += study.cells
-        records |= study.records_by_id
-    return Book(paper, ClaimEvidence(cells, records))
+def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
+    evidence, numbers = evidence_of(paper, results), PrintedCells(paper)
+    claims = {}
+    for entry in load_statements(f"{paper}/claims").claims:
+        for letter, part in entry.by_letter.items():
+            try:
+                facts = tuple(fact for test in part.printed for fact in test.facts(numbers))
+            except (ValueError, KeyError) as e:
+                raise ConfigError(f"experiments/{paper}/claims.yaml: {entry.id}{letter}: {e}") from None
+            claims[entry.id + letter] = Claim(paper, entry.id + letter, part.statement, entry.place, facts,
+                                              evidence.compare(part.ours))
+    return claims
 
 
-def measured(estimates: pd.DataFrame) -> str: # of one claim; e.g. `ITVReg − Finetuned: +0.6 [+0.2, +1.0], …`
-    "Give estimates, and where the printed sizes stand to them."
-    rows = estimates.dropna(subset="difference").itertuples()
-    return "; ".join(f"{row.question}: {bracket(row)}{f', printed size {row.printed_size}' * bool(row.printed_size)}"
-                     for row in rows)
+def unknown_names(results: Results) -> list[str]: # empty: each is a name of some table
+    "Say which names of claims and questions no table has: of a table, a method or a column."
+    stated = [(paper, f"experiments/{paper}/claims.yaml: {entry.id}{letter}", part.ours)
+              for paper in papers() for entry in load_statements(f"{paper}/claims").claims
+              for letter, part in entry.by_letter.items()]
+    stated += [(one.paper, f"experiments/questions.yaml: {one.id}", one.ours) for one in
+               load_statements("questions").questions]
+    messages = []
+    for paper, place, comparisons in stated:
+        for comparison in comparisons:
+            try:
+                evidence_of(paper, results).check(comparison)
+            except ValueError as e:
+                messages.append(f"{place}: {e}")
+    return messages
+
+
+CLAIMS_FILE = "claims.csv"
+
+
+def claims_table(results: Results) -> pd.DataFrame: # a row a claim and profile
+    "Tabulate all claims: what is reported, what is ours, and the word."
+    rows = [dict(paper=paper, claim=claim.id, statement=claim.statement, place=claim.place, profile=profile,
+                 reported=claim.reported_text, ours=claim.ours_text(profile), word=claim.word(profile),
+                 tables="; ".join(dict.fromkeys(row.table for one in claim.questions(profile) if one.mean
+                                                for row in one.tests.itertuples())))
+            for paper in PAPER_LETTERS for claim in read_claims(paper, results).values() for profile in PROFILES]
+    return pd.DataFrame(rows)
+
+
+PAPER_LETTERS = {"itvreg": "A", "arr": "B", "scan": "C"}
 
 
 def resting_on(results: Results, *studies: Study) -> str: # Markdown, a line; empty for runs of one's own
-    "Answer the claims that rest on the studies of a page, from the table of estimates beside the pages."
+    "Answer the claims that rest on the studies of a page, from the table of claims beside the pages."
     experiment = studies[0].experiment
     folders = filter(None, (results.pages, project_root() / "reports"))
-    path = next((folder / ESTIMATES_FILE for folder in folders if (folder / ESTIMATES_FILE).is_file()), None)
+    path = next((folder / CLAIMS_FILE for folder in folders if (folder / CLAIMS_FILE).is_file()), None)
     if studies[0].own or path is None:
         return ""
     tables = {table.id for study in studies for table in study.experiment.tables}
     by_word = {}
     rows = results.once((path,), pd.read_csv, path)
-    for row in only(rows, paper=experiment.paper, profile=experiment.profile).drop_duplicates("claim").itertuples():
+    for row in only(rows, paper=experiment.paper, profile=experiment.profile).itertuples():
         if isinstance(row.tables, str) and tables & {*row.tables.split("; ")}:
-            by_word.setdefault(row.verdict, []).append(f"[{row.claim}](../claims.ipynb#{row.claim.lower()})")
+            by_word.setdefault(row.word, []).append(f"[{row.claim}](../claims.ipynb#{row.claim.lower()})")
     lines = [f"{', '.join(ids)} (**{word}**)" for word, ids in by_word.items()]
-    return f"Claims on these runs, each judged over all of its comparisons: {'; '.join(lines)}." if lines else ""
+    return f"Claims on these runs, each over all of its tests: {'; '.join(lines)}." if lines else ""
+
+
+# ---------------------------------------------------------------- questions
+
+
+def ask(
+    name: str, # of a question, or of a claim of one difference
+    results: Results,
+    profile: str = "small",
+    evidence: Evidence | None = None, # default: the stored one
+) -> Question:
+    """Return the one estimate of a question.
+
+    Raises `ValueError` for a name that nothing has, and for a claim of several differences."""
+    stated = {one.id: one for one in load_statements("questions").questions}
+    if name not in stated:
+        return _of_claim(name, results, profile, [*stated])
+    one = stated[name]
+    rows = (evidence or evidence_of(one.paper, results)).compare(one.ours, (profile,))
+    strengths = {*rows.strength.dropna()}
+    sizes = None
+    if one.reported and (one.strength is None or strengths <= {one.strength}):
+        numbers = PrintedCells(one.paper)
+        parts = [cells.sizes(numbers) for cells in one.reported]
+        sizes = pd.concat([part if isinstance(part, pd.Series) else pd.Series([part]) for part in parts])
+    text = one.name or (rows.name.iloc[0] if len(rows) else name)
+    strength = " and ".join(map("{:g}".format, sorted(strengths))) or "?"
+    return Question(text.replace("{λ}", strength), rows, sizes, one.over)
+
+
+def ask_all(
+    names: Iterable[str],
+    results: Results,
+    *studies: Study, # of one page: they take the place of stored ones
+) -> list[Question]: # those that are asked at their profile
+    "Return the estimates of a page's questions. Raises as `ask`."
+    experiment = studies[0].experiment
+    evidence = evidence_of(experiment.paper, results, *studies)
+    stated = {one.id: one for one in load_statements("questions").questions}
+    is_asked = {name: name not in stated or any(experiment.profile in one.profiles for one in stated[name].ours)
+                for name in names}
+    return [ask(name, results, experiment.profile, evidence) for name in names if is_asked[name]]
+
+
+def _of_claim(name: str, results: Results, profile: str, questions: list[str]) -> Question:
+    found = {id: claim for paper in papers() for id, claim in read_claims(paper, results).items()}
+    check_known("question", name, [*questions, *found])
+    questions = found[name].questions(profile)
+    if len(questions) > 1:
+        raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")
+    return questions[0]
 
 
 # ---------------------------------------------------------------- errata
@@ -449,7 +447,7 @@ def errata_of(paper: str) -> pd.DataFrame: # a row each: id, kind, title, text, 
     Raises `ConfigError` naming file and erratum."""
     numbers = PrintedCells(paper)
     rows = []
-    for entry in load_statements(paper, "errata").errata:
+    for entry in load_statements(f"{paper}/errata").errata:
         try:
             facts = [fact for test in entry.printed for fact in test.facts(numbers)]
         except (ValueError, KeyError) as e:
@@ -466,14 +464,6 @@ def errata_page(paper: str) -> list[str]: # Markdown, a part each
     "Tell each erratum, with its verdict and the checks that bear it out."
     parts = []
     for row in errata_of(paper).itertuples():
-        told = ": ".join(filter(None, [f"**Verdict:** {row.verdict}", row.checks]))
+        told = ": ".join(filter(None, [f"**Result:** {row.verdict}", row.checks]))
         parts.append(f"## {row.id}. {row.title}\n\n{row.text}\n{told}.")
     return parts
-
-
-def printed_checks(books: dict[str, Book]) -> pd.DataFrame: # a row each
-    "List every printed number that a claim or an erratum asks about."
-    of_claims = [(paper, claim.id, claim.facts) for paper, book in books.items() for claim in book.claims.values()]
-    of_errata = [(row.paper, row.id, row.facts) for paper in books for row in errata_of(paper).itertuples()]
-    rows = [dict(paper=paper, of=name, **vars(one)) for paper, name, facts in of_claims + of_errata for one in facts]
-    return pd.DataFrame(rows)[["paper", "of", "label", "place", "found", "asked", "holds"]]

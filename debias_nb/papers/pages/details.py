@@ -1,17 +1,18 @@
 """What records say beyond their metrics, where several pages ask for it: cases, diaries; a function each."""
 import re
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from .answers import ENDS, place_of, select
-from .cells import REFERENCE, remedy_of
+from .answers import place_of
+from .cells import POINTS, REFERENCE, remedy_of
+from .compare import ENDS, Question, differences
 from .frame import Study, only
-from .printed import POINTS, PrintedCells
-from .tables import differences
+from .printed import PrintedCells
 from ...runs.pairing import config_of
 
 
@@ -60,7 +61,7 @@ def which_way(
 ) -> str:
     "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
     if sign_test(as_printed, reverse) >= .05:
-        return "cannot tell"
+        return "open"
     return "as the paper tells it" if as_printed > reverse else "against the paper"
 
 
@@ -96,7 +97,7 @@ def mean_gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus,
 
 
 def at_strength(
-    differences: pd.DataFrame, # of `tables.differences` from plain fine-tuning
+    differences: pd.DataFrame, # of `compare.differences` from plain fine-tuning
     norms: pd.DataFrame, # of `gradient_norms`
 ) -> pd.DataFrame: # `differences`, with the norm
     """Place differences along the strength of a term.
@@ -133,6 +134,67 @@ def strength_path(
     return path.assign(method=path.family), only(rows, method=["Base", REFERENCE])
 
 
+def trade_of(
+    runs: pd.DataFrame, # of one table, with a path along λ
+    panel: str,
+) -> pd.DataFrame: # as `plots.trade_plot` takes it
+    "Follow each method along λ: what it changes in distribution and out of it, means over tests; it starts at plain."
+    changes = differences(runs)
+    means = changes[changes.strength > 0].pivot_table("difference", ["family", "strength"], "shift").reset_index()
+    starts = means.drop_duplicates("family").assign(strength=0., iid=0., ood=0.)
+    rows = pd.concat([starts, means]).sort_values(["family", "strength"])
+    names = {"strength": "step", "iid": "inside", "ood": "outside"}
+    return rows.assign(panel=panel, method=rows.family + rows.strength.map(" {:g}".format)).rename(columns=names)
+
+
+def between(runs: pd.DataFrame, low: str, high: str, share: float, name: str) -> pd.DataFrame:
+    "Return the runs of a method whose numbers lie between those of two others, seed by seed and resample by resample."
+    keys = ["encoder", "test", "seed"]
+    above = only(runs, method=high).set_index(keys)
+    rows = only(runs, method=low)
+    others = above.loc[pd.MultiIndex.from_frame(rows[keys])]
+    mixed = {column: [(1 - share) * np.asarray(one) + share * np.asarray(other)
+                      for one, other in zip(rows[column], others[column])] for column in ("value", "resampled")}
+    return rows.assign(**mixed, method=name)
+
+
+class AtEqualCost(NamedTuple):
+    "A method against another one where that gains most, at the same cost in distribution."
+    strength: float    # λ of the other
+    cost: float        # points that it loses in distribution
+    question: Question # out of distribution
+
+
+def at_equal_cost(
+    runs: pd.DataFrame, # of one table, with a path along λ
+    family: str,
+    other: str,
+    panel: str = "",    # what it is about, in words
+) -> AtEqualCost:
+    """Compare two methods out of distribution at one cost.
+
+    The other has the λ where it gains most, and the first lies between its last two λ with costs on either side. The
+    cost is taken as measured."""
+    trade = trade_of(runs, panel)
+    best = trade.loc[only(trade, family=other).outside.idxmax()]
+    path = only(trade, family=family)
+    crossed = [(one, two) for one, two in pairwise(path.itertuples()) if one.inside >= best.inside > two.inside]
+    if not crossed:
+        raise ValueError(f"no two λ of {family} have costs on either side of {-best.inside:.2f} points")
+    one, two = crossed[-1]
+    methods = runs.drop_duplicates("method")
+
+    def named(own, strength):
+        return only(methods, family=own, strength=strength).method.item() if strength else REFERENCE
+
+    share = (one.inside - best.inside) / (one.inside - two.inside)
+    mixed = between(runs, named(family, one.step), named(family, two.step), share, f"{family} at equal cost")
+    changes = differences(pd.concat([runs, mixed]), named(other, best.step))
+    rows = only(changes, method=f"{family} at equal cost", shift="ood")
+    return AtEqualCost(best.step, -best.inside, Question(
+        f"{family} − {other} at λ = {best.step:g}, at its cost, {panel}", rows))
+
+
 def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus
     "Count the queries of a test of authors: fewest and most if there are several splits."
     rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
@@ -153,7 +215,8 @@ def small_tests(records: list[dict], test: str) -> dict[str, int]: # records: of
 def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`; empty where there is none
     "Say which tests of authors mean little, and why."
     return " ".join(
-        f"The test of {corpus} is degenerate: one of its {count} queries is {100 / count:.1f} points."
+        f"The test of {corpus} is degenerate, one of its {count} queries is {100 / count:.1f} points: it is shown, and "
+        "counts in no mean."
         for corpus, count in small_tests(records, test).items())
 
 
@@ -230,46 +293,24 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
 
 
-BY_ADAM = "SCAN (weights by Adam)"
+def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # of Eq. 2: mean, least and most of a batch
+    "Say how large B was on each corpus, and by how much it raises the temperature of the teacher."
+    rows = [place(record) | history for record, history in extras(records, "history")
+            if record["run"].method.authors.bias is None and history.get("B", 0) > 0]
+    groups = pd.DataFrame(rows).groupby("corpus", sort=False)
+    out = groups.agg(runs=("B", "size"), B=("B", "mean"), least=("B_min", "min"), most=("B_max", "max"))
+    texts = out[["B", "least", "most"]].map("{:.3f}".format).assign(runs=out.runs)
+    texts["temperature"] = (100 / (1 - out.B) - 100).map("+{:.0f}%".format)
+    return texts.rename(columns={"least": "least batch", "most": "most"}).reset_index()
+
+
+REPORTED = "SCAN, as reported"
+BY_ADAM = "SCAN, losses averaged (weights by Adam)"
 # with MiniLM the printed rate loses the weights by SGD, and a tenth of it stands beside
-BY_SGD = ["SCAN (weights by SGD)", "SCAN (weights by SGD at rate 1e-5)"]
-SCAN_FORMS = {BY_ADAM: BY_ADAM, "SCAN (weights by SGD)": BY_SGD, "SCAN as in the authors' code": "SCAN, released",
-              "SCAN with our weights": "SCAN, ours"}
+BY_SGD = ["SCAN, losses averaged (weights by SGD)", "SCAN, losses averaged (weights by SGD at rate 1e-5)"]
 # as pages call them
 SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA",
-             "SCAN": (BY_ADAM, *BY_SGD)}
-
-
-def scan_comparisons(
-    changes: pd.DataFrame, # of `tables.differences`
-    printed: pd.Series,    # what the paper prints of SCAN minus its base, in points
-# SCAN as printed, by both optimizers; what is compared -> ours; and the paper's
-) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], dict[str, pd.Series]]:
-    "Compare the forms of SCAN with plain fine-tuning in MAP."
-    as_printed = select(changes, method=[BY_ADAM, *BY_SGD], metric="map")
-    ours = {f"{form} − plain fine-tuning": only(changes, method=methods, metric="map")
-            for form, methods in SCAN_FORMS.items()}
-    ours = {name: rows for name, rows in ours.items() if len(rows)}
-    return as_printed, ours, {name: printed for name in ours if "weights by" in name}
-
-
-ARR, ALONE = ["CL + ARR", "MLL + ARR"], ["CL + distillation", "MLL + distillation"]
-
-
-def arr_comparisons(
-    changes: pd.DataFrame, # of `tables.differences`
-    table: str,            # its name in `experiments/printed/`
-    corpora: list[str],    # that the paper prints
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # what is compared -> ours; and the paper's
-    "Compare ARR, and distillation without a topic model, with the loss that is distilled, in R@8."
-    ours = {
-        "ARR − the loss that is distilled": select(changes, method=ARR, metric="r8"),
-        "distillation without a topic model − that loss": select(changes, method=ALONE, metric="r8"),
-        "product of experts with a topic model − CL": select(changes, method="Product of experts", metric="r8")}
-    gap = PrintedCells("arr").gap
-    columns = [f"{corpus} R@8" for corpus in corpora]
-    return ours, {next(iter(ours)):
-                  pd.concat([gap(table, f"{loss} + ARR", loss, column=columns) for loss in ("CL", "MLL")])}
+             "SCAN": (REPORTED, BY_ADAM, *BY_SGD)}
 
 
 def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
@@ -282,6 +323,15 @@ def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of ep
         return 0, 0
     steps = _by_setting(runs).unstack("epochs").diff(axis=1).iloc[:, 1:] > 0
     return int(steps.to_numpy().sum()), steps.size
+
+
+def epoch_steps(runs: pd.DataFrame) -> list[Question]: # runs: of a table of epochs and learning rates
+    "Compare each number of epochs with the next smaller one, rate by rate."
+    named = runs.assign(method=runs.method + ", " + runs.test, test="in distribution")
+    steps = pairwise(sorted(runs.test.unique(), key=lambda test: int(test.partition(" ")[0])))
+    return [Question(f"{more} − {fewer}, in distribution", pd.concat([
+        only(differences(named, f"{rate}, {fewer}"), method=f"{rate}, {more}") for rate in runs.method.unique()]))
+        for fewer, more in steps]
 
 
 def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs across
@@ -301,36 +351,9 @@ def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as
                          step=scores.epochs)
 
 
-def large_weights(
-    study: Study, # with a path along λ, and SimCSE at three
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series], dict[str, float]]: # as `answers.summarize` takes them
-    """Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder.
-
-    SimCSE at other λ is compared with SimCSE at 0.1; all in distribution."""
-    printed = PrintedCells("itvreg")
-    path = "lambda_path" if "lambda_path" in study else "table7" # the paper prints no path
-    over_base = only(differences(study[path], against="Base"), shift="iid")
-    ours, theirs, weights = {}, {}, {}
-    largest = over_base.strength.max()
-    for strength in [largest, 1.] if largest > 1 else [1.]: # the paper's largest is 1
-        for family in ("ITVReg", "OutReg"):
-            name = f"{family} at λ = {strength:g} − base encoder"
-            ours[name] = only(over_base, strength=strength, family=family)
-            at_one = printed("table7", method=family, weight="1.0", column=["Quora -> Quora"])
-            theirs[name], weights[name] = at_one - printed("table7", method="Base", column="Quora -> Quora"), 1.
-    from_tenth = differences(study["table4"], against="SimCSE 0.1")
-    for weight in ("0.01", "1.0"):
-        name = f"SimCSE at λ = {float(weight):g} − at 0.1"
-        ours[name] = only(from_tenth, method=f"SimCSE {float(weight):g}")
-        theirs[name] = (printed("table4", method="SimCSE", weight=weight, column="*")
-                        - printed("table4", method="SimCSE", weight="0.1", column="*"))
-        weights[name] = float(weight)
-    return ours, theirs, weights
-
-
 def in_percent_of_plain(
     runs: pd.DataFrame, # of one table
-) -> pd.DataFrame: # as `tables.differences`, without those of Base
+) -> pd.DataFrame: # as `compare.differences`, without those of Base
     "Return differences from plain fine-tuning as percentages of its mean, test by test."
     changes = differences(runs)
     changes = changes[changes.method != "Base"]
@@ -352,25 +375,26 @@ def untaught(runs: pd.DataFrame) -> pd.MultiIndex: # runs: of one table; encoder
 
 
 # with the fraction of tokens that it masks
-MASKED = {"ITVReg": ["ITVReg", "ITVReg (0.15)", "ITVReg (0.50)"], "OutReg": ["OutReg"]}
+MASKED = {"ITVReg, half masked": ["ITVReg", "ITVReg (0.50)"], "ITVReg, 15% masked": ["ITVReg (0.15)"],
+          "OutReg": ["OutReg"]}
 
 
 def of_settings(
     tables: dict[str, pd.DataFrame], # setting of training -> the runs of one table
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # as `answers.summarize` takes them
+) -> list[Question]:
     """Compare ITVReg and OutReg with plain fine-tuning in several settings, each out of distribution and in it.
 
     Where nothing was learned (`untaught`), nothing is compared."""
     printed = PrintedCells("itvreg")
-    ours, theirs = {}, {}
+    questions = []
     for (method, names), shift, (setting, runs) in product(MASKED.items(), ("ood", "iid"), tables.items()):
+        if not {*names} & {*runs.method}:
+            continue
         changes = only(differences(runs), method=names, shift=shift)
         changes = changes[~pd.MultiIndex.from_frame(changes[["encoder", "corpus"]]).isin(untaught(runs))]
-        title = f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}"
         table, = runs.table.unique() if len(runs) else [""]
-        own_names = [name for name in names if name in set(changes.method)]
-        ours[title] = changes
-        gaps = [printed.gap(table, name, REFERENCE, base="*", column="*") for name in own_names]
-        theirs[title] = (pd.concat([gap[gap.index.get_level_values("column").isin(changes.test)] for gap in gaps])
-                         if gaps else [])
-    return ours, theirs
+        gaps = [printed.gap(table, name, REFERENCE, base="*", column="*")
+                for name in names if name in {*changes.method}]
+        questions.append(Question(f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}", changes,
+                                  pd.concat(gaps) if gaps else None, "plain fine-tuning"))
+    return questions

@@ -8,6 +8,7 @@ import atexit
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 class NotebookFailed(RuntimeError):
     "A notebook that was begun and failed."
+
+
+NOT_RUN_HERE = "*not run here*"
+LACKING = LookupError, ValueError, ArithmeticError # what a cell raises that finds no runs
 
 
 SINGLE = (int, float, str, bool)
@@ -126,6 +131,22 @@ def _run_cell(shell, source: str) -> list["NotebookNode"]:
     return printed + [new_output("display_data", one.data, metadata=one.metadata) for one in capture.outputs]
 
 
+def _assigned(source: str) -> set[str]:
+    "Return the names that a cell would have defined."
+    if source.startswith("%%"):
+        return set()
+    nodes = list(ast.walk(ast.parse(re.sub(r"(?m)^%.*$", "", source))))
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names | {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def _not_run(reason: str) -> list["NotebookNode"]:
+    "Return what a cell shows that needs runs which are not there; the reason goes to the terminal."
+    from nbformat.v4 import new_output
+    print(f"not run here: {reason}", file=sys.stderr)
+    return [new_output("display_data", {"text/markdown": NOT_RUN_HERE, "text/plain": NOT_RUN_HERE})]
+
+
 @cache
 def _this_process() -> str:
     """Register an engine with papermill that needs no kernel: what one notebook imports is there for the next.
@@ -137,7 +158,7 @@ def _this_process() -> str:
         @classmethod
         def execute_managed_notebook(cls, nb_man, kernel_name, *, names, input_path, **_):
             gc.freeze() # what is in memory by then is not searched for garbage again
-            shell = _shell(names)
+            shell, lost = _shell(names), set()
             for index, cell in enumerate(nb_man.nb.cells):
                 if cell.cell_type != "code":
                     continue
@@ -145,6 +166,11 @@ def _this_process() -> str:
                 try:
                     cell.outputs = _run_cell(shell, cell.source)
                 except Exception as error:
+                    if isinstance(error, LACKING) or isinstance(error, NameError) and error.name in lost:
+                        lost |= _assigned(cell.source)
+                        cell.outputs = _not_run(f"{Path(input_path).stem}, cell {cell.id}: {error!r}")
+                        nb_man.cell_complete(cell, index)
+                        continue
                     nb_man.cell_exception(cell, index)
                     error.add_note(f"in {Path(input_path).name}: {cell.source.splitlines()[0]}")
                     raise

@@ -15,10 +15,10 @@ import pandas as pd
 
 from ...checks import check_known
 from ...files import project_root
-from ...measures.pooling import estimate
 from ...runs.pairing import signed
-from .answers import verdict_counts, distance, effect_text, extent
-from .execution import run_notebook
+from .answers import distance, extent
+from .compare import WORDS, Question, words_of_tests
+from .execution import NOT_RUN_HERE, run_notebook
 from .frame import Results, all_experiments
 from .tables import show
 
@@ -30,7 +30,7 @@ FACT_DIGITS = 6 # that are stored of a number
 
 @dataclass(frozen=True)
 class Fact:
-    "A number or a word that pages state; of several tests, how far differences go and how many came out how."
+    "A number or a word that pages state; of a question its estimate and word, and how far its tests go."
     name: str
     value: float | str | None = None # None: the smallest and the largest of several alone
     low: float | None = None         # the end of its interval, or the smallest of several
@@ -40,12 +40,13 @@ class Fact:
     better: int | None = None
     worse: int | None = None
     within: int | None = None        # a point
-    unsure: int | None = None        # cannot tell
+    open: int | None = None
     records: str = ""                # experiments and tables, `itvreg/table03.small:table3`
-    mean: float | None = None        # of several tests, their estimate with its 95% interval
+    mean: float | None = None        # of a question, its estimate with its 95% interval
     mean_low: float | None = None
     mean_high: float | None = None
-    effect: str = ""                 # what it decides, as `answers.effect_text`, or `depends`
+    word: str = ""                   # of `compare.WORDS`
+    reported: str = ""               # `+2.2 over plain fine-tuning †`
 
     def __str__(self) -> str: # `34% [26%, 43%]`, `−1.8 to +0.1`, `1,440`
         if isinstance(self.value, str):
@@ -66,10 +67,6 @@ class Fact:
             return ""
         return f"{signed(self.mean)} [{signed(self.mean_low)}, {signed(self.mean_high)}]"
 
-    @property
-    def size(self) -> float: # of the largest difference, as it is displayed
-        return self.ends.abs().max().round(1)
-
 
 @cache
 def _experiments_of(paper: str) -> dict[tuple[str, str], str]: # table, profile -> experiment
@@ -77,10 +74,10 @@ def _experiments_of(paper: str) -> dict[tuple[str, str], str]: # table, profile 
             for table in one.tables}
 
 
-def records_of(comparisons: pd.DataFrame, paper: str = "") -> str: # with column table, maybe paper, profile
+def records_of(tests: pd.DataFrame, paper: str = "") -> str: # with column table, maybe paper, profile
     "Name the experiments and tables that comparisons rest on."
-    rest = {name: value for name, value in {"paper": paper, "profile": "small"}.items() if name not in comparisons}
-    places = comparisons.assign(**rest)[["paper", "table", "profile"]]
+    rest = {name: value for name, value in {"paper": paper, "profile": "small"}.items() if name not in tests}
+    places = tests.assign(**rest)[["paper", "table", "profile"]]
     return "; ".join(f"{_experiments_of(paper)[table, profile]}:{table}"
                      for paper, table, profile in places.drop_duplicates().itertuples(index=False))
 
@@ -89,21 +86,11 @@ def _stored(number):
     return float(f"{number:.{FACT_DIGITS}g}") + 0. if isinstance(number, float) else number
 
 
-def estimated(comparisons: pd.DataFrame) -> dict[str, float | str]: # in points, with paired and verdict
-    "Estimate the mean over tests, and decide from it unless some tests are better and others worse by themselves."
-    made = [pair for pair in comparisons.get("paired", ()) if pair and pair.sources and pair.error == pair.error]
-    if not made:
-        return {}
-    mean = estimate(made)
-    is_mixed = {"better", "worse"} <= {*comparisons.verdict}
-    return {"mean": mean.difference, "mean_low": mean.low, "mean_high": mean.high,
-            "effect": "depends" if is_mixed else effect_text(mean)}
-
-
 class Facts(dict): # name -> `Fact`
-    "Facts by name; `frames` has tables behind them."
+    "Facts by name; `questions` has those behind them, and `frames` tables."
     def __init__(self, facts: Iterable[Fact] = ()):
         super().__init__((fact.name, fact) for fact in facts)
+        self.questions: dict[str, Question] = {}
         self.frames: dict[str, pd.DataFrame] = {}
 
     def add(
@@ -114,30 +101,31 @@ class Facts(dict): # name -> `Fact`
         unit: str = "",
         records: str = "",
         **more: float | str | None, # of tests, as `Fact` has them
-    ):
-        """Add a fact.
+    ) -> None:
+        """Add a fact; of nothing that was run there is none.
 
         Raises `ValueError` for a name that is there."""
         if name in self:
             raise ValueError(f"fact {name} occurs twice")
         value = value.item() if isinstance(value, np.generic) else value
         ends = [float(end) for end in ends]
+        if value is None and not ends and not more or value != value:
+            return
         low, high = (min(ends), max(ends)) if ends else (None, None)
         self[name] = Fact(name, _stored(value), _stored(low), _stored(high), unit, records=records,
                           **{key: _stored(number) for key, number in more.items()})
 
-    def compare(
-        self,
-        name: str,
-        comparisons: pd.DataFrame, # with verdict, difference, and columns for `records_of`
-        paper: str = "itvreg",     # where they have no column of it
-    ) -> pd.DataFrame: # the same
-        "Add a fact of several comparisons, which `frames` keeps."
-        words = dict(zip(("better", "worse", "within", "unsure"), verdict_counts(comparisons.verdict).values()))
-        self.add(name, None, comparisons.difference, "points", records_of(comparisons, paper), tests=len(comparisons),
-                 **words, **estimated(comparisons))
-        self.frames[name] = comparisons
-        return comparisons
+    def ask(self, name: str, question: Question) -> None:
+        "Add the fact of a question."
+        tests = question.tests
+        if tests.empty or not question.mean:
+            return
+        words = words_of_tests(tests)
+        counts = {key: int((words == word).sum()) for key, word in zip(("better", "worse", "within", "open"), WORDS)}
+        mean = {"mean": question.mean.difference, "mean_low": question.mean.low, "mean_high": question.mean.high}
+        self.add(name, None, tests.difference, "points", records_of(tests), tests=len(tests), **counts, **mean,
+                 word=question.word, reported=question.reported_text)
+        self.questions[name] = question
 
     def csv(self) -> str:
         rows = pd.DataFrame(map(astuple, self.values()), columns=[field.name for field in fields(Fact)], dtype=object)
@@ -161,30 +149,36 @@ class Facts(dict): # name -> `Fact`
     def render(
         self,
         text: str, # Markdown that names facts; `{% include "findings/text1" %}` has that of another cell
-        /,
         **names,   # that it may name as well
     ) -> str:
-        """Put the values of facts in their places.
-
-        Raises `jinja2.UndefinedError` for a fact that is not there."""
+        "Put the values of facts in their places; one that is not there says so."
         environment = jinja2.Environment(
-            loader=jinja2.FunctionLoader(_text_of_cell), undefined=jinja2.StrictUndefined, trim_blocks=True,
-            lstrip_blocks=True)
-        environment.filters |= FILTERS
-        environment.globals |= names | self | {
-            "claim": lambda name: f"{_link(name)}: {str(self[name]).lower()}",
-            "outcome": lambda name: f"{_link(name)}: {self[f'{name}, outcome']}"}
+            loader=jinja2.FunctionLoader(_text_of_cell), undefined=Absent, trim_blocks=True, lstrip_blocks=True)
+        environment.filters |= {name: _or_absent(show_it) for name, show_it in FILTERS.items()}
+        environment.globals |= names | self | {"claim": lambda name: f"{_link(name)}: *{self.get(name, NOT_RUN_HERE)}*"}
         return environment.from_string(text).render()
 
 
+class Absent(jinja2.ChainableUndefined):
+    "A fact that no run gives: it is shown as such, and nothing follows from it."
+    def __str__(self) -> str:
+        return NOT_RUN_HERE
+
+    def _false(self, other):
+        return False
+
+    def _same(self, *_):
+        return self
+
+    __lt__ = __le__ = __gt__ = __ge__ = _false
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __call__ = _same
+
+
+def _or_absent(show_it):
+    return lambda fact, *others: fact if isinstance(fact, jinja2.Undefined) else show_it(fact, *others)
+
+
 NUMBER = re.compile(r"(?<![\w.,@/#-])[+−]?\d+(?:,\d{3})*(?:\.\d+)?%?(?![\w]|\.\d)")
-
-
-def facts_that_show(facts: Facts, number: str) -> list[str]: # number: as a page prints it, or the name of a fact
-    "Find the facts that a page may display as a number; its sign may stand in a verb."
-    asked = number.replace("-", "−").lstrip("+−")
-    return [name for name, fact in facts.items() if name == number or asked in {
-        shown.lstrip("+−") for text in (str(fact), fact.estimate) for shown in NUMBER.findall(text)}]
 
 
 def _link(claim: str) -> str:

@@ -1,23 +1,25 @@
-"""The one form of a page of a printed table: answer, print beside ours, picture, what differs, and how to run it."""
+"""The one form of a page: answer, estimates, reported numbers beside ours, picture, what differs, and how to run it."""
 import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from ..costs import Reckoning, taken, two_digits
-from .answers import folded
-from .as_printed import key_deviations, title_of
+from .answers import from_to
+from .as_printed import key_deviations
 from .cells import row_name
+from .claims import resting_on
+from .compare import WORDS, Question, differences, main, words_of_tests
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
-from .report import page_of
-from .tables import DIGITS, background, differences, intervals, main, means, missing, of_replicates
+from .places import page_of
+from .report import title_of
+from .tables import DIGITS, background, intervals, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std
-from .claims import resting_on
 
 
-MOST_WORDS = 750 # of a page, for each printed table or figure that it is about
+MOST_WORDS = 750 # of a page, for each reported table or figure that it is about
 
 
 def words_seen(page: str) -> int: # page: Markdown
@@ -29,37 +31,56 @@ def words_seen(page: str) -> int: # page: Markdown
     return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
-VERDICTS = "[Rules](../studies/decisions.ipynb#the-rules)."
+RULES = "[Rules](../studies/decisions.ipynb#the-rules)."
+OUTSIDE = "† lies outside our interval."
 
 
-def show_answer(
-    results: Results,
-    studies: Sequence[Study],  # that the page shows
-    answer: str,               # a sentence or two, as `answers.answer`
-    comparisons: pd.DataFrame, # of `answers.summarize`
-    note: str = "",            # how they are to be read
+def estimates_table(questions: Sequence[Question]) -> str: # Markdown
+    "Tabulate what was compared, our estimate, its word, and the reported difference of the same cells."
+    rows = [[one.name, one.estimate, one.word, one.reported_text] for one in questions]
+    has_reported = any(row[3] for row in rows)
+    head = ["", "ours, points", "result", "reported, points"]
+    return text_table(head[:3 + has_reported], [row[:3 + has_reported] for row in rows], 1)
+
+
+def tests_table(questions: Sequence[Question]) -> str: # Markdown
+    "Count the tests of each question by their words, and say how far they go."
+    rows = []
+    for one in questions:
+        words = words_of_tests(one.tests)
+        rows.append([one.name, *(int((words == word).sum()) for word in WORDS), from_to(one.tests.difference)])
+    return text_table(["", *WORDS, "difference, points"], rows, 1)
+
+
+def show_estimates(
+    questions: Sequence[Question],
+    note: str = "", # how they are to be read
 ) -> None:
-    "Display the answer of a page, its estimates, the tests one by one, and the paper's claims on the same runs."
-    is_estimated = "cannot tell" in comparisons
-    estimates, tests = folded(comparisons) if is_estimated else (comparisons, "")
-    words = f"{note} {VERDICTS}".strip() if is_estimated else note
-    fold = ('<details markdown="1"><summary>Tests one by one</summary>\n', tests, "</details>") if is_estimated else ()
-    show(f"**Answer.** {answer}", estimates, words, *fold, resting_on(results, *studies))
+    "Display estimates, and their tests one by one."
+    present = [one for one in questions if len(one.tests)]
+    if not present:
+        show("*not run here*", note)
+        return
+    equal = "; ".join(dict.fromkeys(test for one in present for test in one.degenerate))
+    notes = [note, f"Both methods score the same there, so it does not count: {equal}." * bool(equal),
+             OUTSIDE * any(one.is_outside for one in present), RULES]
+    show(estimates_table(questions), " ".join(filter(None, notes)),
+         '<details markdown="1"><summary>Tests one by one</summary>\n', tests_table(present), "</details>")
 
 
-Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name here, or names
+Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name on the page, or names
 FORM_COLUMNS = ["side", "method", "test", "value", "std", "digits", "why"]
 
 
 def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `FORM_COLUMNS`
-    "List the cells of a printed table; a name that another printed one would take stays as it is."
+    "List the cells of a reported table; a name that another reported one would take stays as it is."
     rows = []
     for cell in table.cells:
         names = dict(cell.row)
         base = names.pop("base", "")
         method = row_name(**names)
         kind = BLANK if cell.value is None else QUOTED if cell.quoted else f"{name} {method} {cell.column}"
-        rows.append((f"the paper: {base}".removesuffix(": "), method, cell.column, cell.value, cell.std,
+        rows.append((f"reported: {base}".removesuffix(": "), method, cell.column, cell.value, cell.std,
                      table.decimals, kind))
     frame = pd.DataFrame(rows, columns=FORM_COLUMNS).astype({"value": float, "std": float})
     for column in ("method", "test"):
@@ -77,7 +98,7 @@ def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one ta
     cells = []
     for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
         values = of_replicates(group)
-        cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS.get(group.unit.iloc[0], 0), ""))
+        cells.append((f"ours: {encoder}", *names, values.mean(), values.std(), DIGITS.get(group.unit.iloc[0], 0), ""))
     return pd.DataFrame(cells, columns=FORM_COLUMNS)
 
 
@@ -100,7 +121,7 @@ def side_by_side(
     texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
     wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
     for cell in study.cells:
-        place = like.get(cell.column, cell.column), f"here: {cell.encoder}"
+        place = like.get(cell.column, cell.column), f"ours: {cell.encoder}"
         method = like.get(cell.method, cell.method)
         if (cell.table, cell.status) == (table, "failed") and wide.get(method, {}).get(place) == "—":
             wide.loc[place, method] = "failed"
@@ -109,7 +130,7 @@ def side_by_side(
     return wide, cells[~is_beside.groupby(level=0).any()]
 
 
-BLANK, QUOTED, UNEXPLAINED = "blank in print", "quoted from earlier work", "that no run of ours makes"
+BLANK, QUOTED, UNEXPLAINED = "left blank", "quoted from earlier work", "that no run of ours makes"
 
 
 def blank_reasons(
@@ -135,13 +156,13 @@ def show_cells(
     study: Study, table: str, like: Like | None = None, all_columns: bool = False, # as `side_by_side`
     note: str = "", # a line of words
 ) -> None:
-    "Display what a paper prints and ours, cell by cell, and say why printed cells have none of ours."
+    "Display what a paper reports and ours, cell by cell, and say why reported cells have none of ours."
     expected = load_expected(study.experiment.paper)
     printed = expected.tables[table]
     rows, without = side_by_side(study, table, like, all_columns)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{CAPTION_UNITS[printed.unit]}"
     spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
-    words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "
+    words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} reported cells have "
              f"ours beside them.{f' Without: {blank_reasons(without, expected.without)}.' * bool(len(without))}")
     if rows.empty: # other data than the paper's, or none
         show(f"## {title_of(table)}", f"{words} {note}", means(study[table]), missing(study, table))
@@ -150,22 +171,22 @@ def show_cells(
     for (test, side), cells in zip(rows.index, rows.to_numpy().tolist()):
         lines.append(["" if test == previous else test, side, *cells])
         previous = test
-    show(f"## {title_of(table)}: print, and here", f"{words} {note}".strip(),
+    show(f"## {title_of(table)}: reported, and ours", f"{words} {note}".strip(),
          text_table(["", "", *rows.columns], lines, 2))
 
 
 def show_picture(
-    comparisons: pd.DataFrame, # of `answers.summarize`
+    questions: Sequence[Question],
     label: str = IN_POINTS,
 ) -> None:
-    "Display the estimates beside their tests and the paper's numbers; nothing where there are none."
-    rows = comparisons.attrs["rows"]
-    if rows:
-        show(estimate_plot(rows, label), alt=estimate_alt(rows))
+    "Display the estimates beside their tests and the reported numbers; nothing where there are none."
+    present = [one for one in questions if one.mean]
+    if present:
+        show(estimate_plot(present, label), alt=estimate_alt(present))
 
 
 def show_along(
-    changes: pd.DataFrame, # of `tables.differences`, of tests with a number in their names
+    changes: pd.DataFrame, # of `compare.differences`, of tests with a number in their names
     label: str,
     places: str,           # what the numbers are
 ) -> None:
@@ -207,28 +228,42 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
     return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{note}"
 
 
+def show_table(
+    results: Results,
+    studies: Sequence[Study],       # that the page shows
+    answer: str,                    # a sentence or two, as `answers.answer`
+    questions: Sequence[Question],
+    note: str = "",                 # how they are to be read
+    cells: Mapping[str, Like | None] | None = None, # reported table -> as `like` of `side_by_side`; of the first study
+    all_columns: Sequence[str] = (), # reported tables whose columns without ours are shown, too
+) -> None:
+    "Display the page of a table: its answer and estimates, the claims on its runs, its cells and its picture."
+    show(f"**Answer.** {answer}")
+    show_estimates(questions, note)
+    show(resting_on(results, *studies))
+    for table, like in (cells or {}).items():
+        study = next((one for one in studies if table in one), None)
+        if study:
+            show_cells(study, table, like, table in all_columns)
+        else:
+            show(f"## {title_of(table)}", "*not run here*")
+    show_picture(questions)
+
+
 def show_foot(
-    page: str, # `paper/name`
-    profile: str,
     results: Results,
+    *studies: Study,
+    further: bool = False, # all means, comparisons and replicates as well, of all profiles
 ) -> None:
-    "Display which printed settings differ in a way that may change the answer, and how to run the page."
-    show("## What differs", key_deviations(page, profile))
+    "Display which reported settings differ in a way that may change the answer, and how to run the page."
+    experiment = studies[0].experiment
+    page = page_of(experiment)
+    show("## What differs", key_deviations(page, experiment.profile))
     show("## Run it", run_table(page, results))
-
-
-def show_form(
-    results: Results,
-    study: Study,
-    answer: str, comparisons: pd.DataFrame, note: str, # as `show_answer`
-    cells: Mapping[str, Like | None], # printed table -> as `like` of `side_by_side`
-) -> None:
-    "Display a page of one study in the one form."
-    show_answer(results, [study], answer, comparisons, note)
-    for table, like in cells.items():
-        show_cells(study, table, like)
-    show_picture(comparisons)
-    show_foot(page_of(study.experiment), study.experiment.profile, results)
+    if further:
+        others = [results.load(one.experiment.name, profile) for one in studies
+                  for profile in results.scales(one.experiment.name) if profile != one.experiment.profile]
+        show_further(*studies, *others)
 
 
 def show_further(

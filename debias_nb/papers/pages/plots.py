@@ -1,6 +1,6 @@
 """Every figure of the pages, from a tidy table of numbers."""
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from textwrap import fill
 
 import numpy as np
@@ -8,8 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ...runs.pairing import bracket
-from .answers import SLIGHT, Row
+from .compare import POINT, Question
 from .frame import only
 from .style import MethodStyle, method_styles
 from .pictures import our_style
@@ -127,37 +126,34 @@ def on_the_left(ax, label: str):
 
 MARGIN = "#eef1f4"         # the ground of what is too little to matter
 IN_POINTS = "difference, points"
-DOT, ESTIMATE, PRINTED = "#8a9199", "#0b5a9c", "#d55e00"
+DOT, ESTIMATE, REPORTED = "#8a9199", "#0b5a9c", "#d55e00"
 
 
 @our_style()
 def estimate_plot(
-    rows: Mapping[str, Row], # what is compared -> its estimate, its tests and what the paper prints, in points
+    questions: Sequence[Question], # with estimates
     label: str = IN_POINTS,
 ) -> Figure:
-    """Draw differences on one axis: the estimate with its interval, one dot per test, what the paper prints below them.
-
-    Raises `ValueError` for a number that is not finite."""
-    texts = [fill(name, 52) for name in rows]
+    "Draw differences on one axis: the estimate with its interval, one dot per test, the reported mean below them."
+    texts = [fill(one.name, 52) for one in questions]
     figure = canvas(1 + sum(.34 + .12 * text.count("\n") for text in texts))
     ax = figure.subplots()
-    ax.axvspan(-SLIGHT, SLIGHT, color=MARGIN, zorder=0)
+    ax.axvspan(-POINT, POINT, color=MARGIN, zorder=0)
     ax.axvline(0, **REFERENCE_LINE)
-    for place, (name, row) in enumerate(rows.items()):
-        mean, tests, printed = row
-        if not np.isfinite([mean.difference, mean.low, mean.high, *tests, *printed]).all():
-            raise ValueError(f"{name}: a value that is not a finite number")
+    for place, one in enumerate(questions):
+        tests, mean = one.tests.difference, one.mean
         ax.plot(tests, np.full(len(tests), place - .26), "o", ms=4, color=DOT, mec="white", mew=.4)
         ax.plot([mean.low, mean.high], [place, place], color=ESTIMATE, lw=2.5)
         ax.plot(mean.difference, place, "o", ms=6.5, color=ESTIMATE)
-        ax.plot(printed, np.full(len(printed), place + .26), "D", ms=4.5, color=PRINTED, mec="white", mew=.4)
-    ax.set(yticks=range(len(rows)), yticklabels=texts, ylim=(len(rows) - .5, -.5), xlabel=label)
+        if one.reported_mean is not None:
+            ax.plot(one.reported_mean, place + .26, "D", ms=4.5, color=REPORTED, mec="white", mew=.4)
+    ax.set(yticks=range(len(texts)), yticklabels=texts, ylim=(len(texts) - .5, -.5), xlabel=label)
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
     handles = {"estimate, 95% interval": Line2D([], [], color=ESTIMATE, marker="o", lw=2.5),
                "one test": Line2D([], [], color=DOT, marker="o", ls="", ms=4)}
-    if any(row.printed for row in rows.values()):
-        handles["the paper prints"] = Line2D([], [], color=PRINTED, marker="D", ls="", ms=4.5)
+    if any(one.reported_mean is not None for one in questions):
+        handles["reported, mean"] = Line2D([], [], color=REPORTED, marker="D", ls="", ms=4.5)
     legend(figure, {}, handles)
     return figure
 
@@ -165,11 +161,11 @@ def estimate_plot(
 ROUND = str.maketrans("[]", "()") # brackets that Markdown does not read
 
 
-def estimate_alt(rows: Mapping[str, Row]) -> str:
+def estimate_alt(questions: Sequence[Question]) -> str:
     "Say what a figure of estimates shows, for readers who cannot see it: the lowest and the highest."
-    ordered = sorted(rows, key=lambda name: rows[name].mean.difference)
-    ends = [f"{name}, {bracket(rows[name].mean).translate(ROUND)}" for name in dict.fromkeys([ordered[0], ordered[-1]])]
-    return f"{len(rows)} estimates with their tests, in points, from {' to '.join(ends)}"
+    ordered = sorted(questions, key=lambda one: one.mean.difference)
+    ends = dict.fromkeys(f"{one.name}, {one.estimate.translate(ROUND)}" for one in (ordered[0], ordered[-1]))
+    return f"{len(questions)} estimates with their tests, in points, from {' to '.join(ends)}"
 
 
 def _scale_note(figure: Figure, axis: str = "x") -> str:
@@ -246,6 +242,8 @@ GROWTH = 1.6 # of the last marker of a line over its first
 def trade_plot(
     # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
     frame: pd.DataFrame,
+    unit: str = "%",
+    marked: float | None = None, # a step, which gets a ring
 ) -> Figure:
     """Draw scores in distribution across and out of it upwards, one line per family; each panel has one test.
 
@@ -263,11 +261,14 @@ def trade_plot(
             for size, point in zip(np.linspace(1, GROWTH, len(points)), points.itertuples()):
                 marker = style.point | {"markersize": size * style.point["markersize"]}
                 ax.plot(point.inside, point.outside, ls="", zorder=layer, **marker)
-        ax.set_xlabel("in distribution (%)")
-        on_the_left(ax, "out of distribution (%)")
+            rings = points[points.step == marked]
+            ax.plot(rings.inside, rings.outside, "o", color=style.color, markersize=12, fillstyle="none")
+        ax.set_xlabel(f"in distribution ({unit})")
+        on_the_left(ax, f"out of distribution ({unit})")
     span = max(np.ptp(ax.get_ylim()) for ax in cells.values())
+    least = -np.inf if (rows.outside < 0).any() else 0
     for ax in cells.values():
-        low = max(0, np.mean(ax.get_ylim()) - span / 2)
+        low = max(least, np.mean(ax.get_ylim()) - span / 2)
         ax.set_ylim(low, low + span)
     legend(figure, styles)
     return figure

@@ -1,15 +1,13 @@
 """What the notebooks to read share: settings, what our records say, and how a figure is kept."""
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import torch
 import transformers
 from matplotlib.figure import Figure
 
-from .answers import answer, from_to, in_points
-from .frame import Results
+from .execution import NOT_RUN_HERE
+from .facts import Facts
 from .pictures import Picture
-from .tables import differences_of
 
 DOTS = 160 # an inch of a bitmap: twice those of the figures
 COLORS = {"base": "0.65", "fine-tuned": "tab:red", "ITVReg": "tab:blue", "OutReg": "tab:green", "MaskReg": "tab:orange"}
@@ -23,18 +21,10 @@ def quiet() -> None:
     plt.rcParams |= {"figure.dpi": 80, "axes.spines.top": False, "axes.spines.right": False, "font.size": 9}
 
 
-def found_here(
-    experiment: str, table: str, against: str | list[str],
-    method: str | list[str],
-    **filters, # of a comparison: shift, metric
-) -> str:
-    "Say what the records of a table find of a method: differences in points, and the answer."
-    against = [against] if isinstance(against, str) else against
-    parts = [differences_of(Results(), experiment, table, reference, method=method, **filters) for reference in against]
-    rows = pd.concat(parts)
-    name = method if isinstance(method, str) else method[0]
-    verdict = answer(rows, name, yes="better").partition(":")[0]
-    return f"{from_to(in_points(rows).difference)} points. Better? {verdict}."
+def ours(name: str) -> str: # of a question
+    "Say what our runs give for a question: its estimate in points, and its word."
+    fact = Facts.read().get(name)
+    return f"{fact.estimate} points: {fact.word}" if fact else NOT_RUN_HERE
 
 
 def plane(color: str, degrees: float, label: str, ax, offset: tuple[float, float] = (1.18, 1.13)) -> None:

@@ -1,7 +1,7 @@
 """A page is a notebook of `papers/`, executed on stored records and written as Markdown with figures and tables."""
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -10,13 +10,13 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
-from .cells import Cell, is_printed, row_name
+from .cells import COMPLETE, Cell, is_printed, row_name
+from .claims import PAPER_LETTERS
+from .compare import differences
 from .execution import declared, run_notebook
 from .expected import load_expected
-from .frame import PROFILES, Results, Study, all_experiments, papers, profiles_of
-from .places import STUDIES, is_of_library, page_of
-from .shifts import BASE, changes, predictions
-from .tables import differences, of_replicates
+from .frame import PROFILES, Results, all_experiments, papers, profiles_of
+from .places import STUDIES, is_of_library
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -98,76 +98,30 @@ def page_files(
 NUMBER_COLUMNS = ["expected", "value", "std", "low", "high"]
 CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBER_COLUMNS, "n", "status",
         "why")
+DIFFERENCE = ["paper", "profile", "table", "encoder", "test", "shift", "method", "against", "metric", "difference",
+              "low", "high", "n", "p", "seeds_alone"]
 
 
-FURTHER = ["table", "encoder", "method", "test", "metric"]
-
-
-def _tables_of(
-    study: Study, results: Results, further: bool = True,
-) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
-    "Yield the tables next to a page of one study, except its cells; further: also of metrics that do not decide."
-    for table, runs in study.runs.groupby("table", sort=False):
-        for metric in (None, *(runs[runs.further].metric.unique() if further else ())):
-            rows = differences(runs, metric=metric).drop(columns=["family", "strength", "paired"]) # the name says all
-            rows.insert(0, "table", table)
-            yield ".differences", rows
-    for table in study.experiment.tables:
-        if set(table.against.values()) == {BASE}: # all of it is compared with the base encoder
-            rows = predictions(changes(study[table.id]), results)
-            rows.insert(0, "table", table.id)
-            yield ".predictions", rows
-    rows_of_further = []
-    for place, own in study.runs[study.runs.further].groupby(FURTHER, sort=False):
-        values = of_replicates(own)
-        rows_of_further.append([*place, values.mean(), values.std(), len(values)])
-    yield ".further", pd.DataFrame(rows_of_further, columns=[*FURTHER, "value", "std", "n"])
-
-
-def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str, bytes]: # file -> content
-    """Return the CSV files of a page.
-
-    Its cells, differences of every table and metric, means of the metrics that stand below a table, and what other
-    kinds of text would bring."""
-    cells = [cell for study in studies for cell in study.cells]
-    if not cells:
-        return {}
-    frame = pd.DataFrame([cell.fields for cell in cells], columns=CELL)
-    kinds = {"": [frame.astype(dict.fromkeys(NUMBER_COLUMNS, float))]}
-    for study in studies:
-        for kind, frames in _tables_of(study, results):
-            if len(frames):
-                frames.insert(0, "profile", study.experiment.profile)
-                kinds.setdefault(kind, []).append(frames)
-    files = {}
-    for kind, frames in kinds.items():
-        files[f"{name}{kind}.csv"] = _csv(pd.concat(frames))
-    return files
-
-
-def tables_of_study(name: str, results: Results) -> dict[str, bytes]: # file -> content
-    "Return the CSV files of a study: all differences in the deciding metric, and what other kinds of text would bring."
-    kinds = {}
-    for experiment in STUDIES[name]:
-        for profile in profiles_of(experiment):
-            study = results.load(experiment, profile)
-            for kind, frame in _tables_of(study, results, further=False):
-                if len(frame) and kind != ".further":
-                    frame.insert(0, "profile", profile)
-                    frame.insert(0, "paper", study.experiment.paper)
-                    kinds.setdefault(kind, []).append(frame)
-    stem = page_path(name).stem
-    return {f"{stem}{kind}.csv": _csv(pd.concat(frames)) for kind, frames in kinds.items()}
-
-
-def _csv(frame: pd.DataFrame) -> bytes:
-    return frame.to_csv(index=False, float_format="%.3f", lineterminator="\n").encode()
+def write_tables(folder: Path, results: Results) -> list[Path]: # what was written
+    "Write all cells with a number and all differences, in points, of every table and profile."
+    cells, changes = [], []
+    for paper in papers():
+        for experiment in all_experiments(paper):
+            study = results.load(experiment.name, experiment.profile)
+            cells += [cell.fields for cell in study.cells if cell.value is not None]
+            changes += [differences(runs).assign(paper=paper, profile=experiment.profile, table=table)
+                        for table, runs in study.runs.groupby("table", sort=False)]
+    frames = {"cells": pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float)),
+              "differences": pd.concat(changes)[DIFFERENCE]}
+    paths = [folder / f"{name}.csv" for name in frames]
+    for path, frame in zip(paths, frames.values()):
+        frame.to_csv(path, index=False, float_format="%.3f", lineterminator="\n")
+    return paths
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
     "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES",
-    "findings": "FINDINGS", **{study: study for study in STUDIES},
-    "cost": "COST", "maintenance": "MAINTENANCE", "contents": "README",
+    "findings": "FINDINGS", **{study: study for study in STUDIES}, "contents": "README",
 }
 OF_PAPER = ("errata", "as_printed") # further notebooks in the folder of each paper
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
@@ -221,7 +175,6 @@ def write_notebook(
     out: Path,             # folder for the pages, one folder per paper inside
     results: Results,      # that the notebook reads
     parameters: dict[str, object], # of which it takes those that it declares
-    beside: dict[str, bytes] | None = None, # further files -> content
     keep: Keep | None = None,
 ) -> list[Path]: # what was written
     """Write what a notebook displays as a page.
@@ -240,13 +193,9 @@ def write_notebook(
         if one.kind == "text/markdown":
             one.data = seen_from_page(one.data, name)
     files = page_files(page.stem, outputs, notebook.parent)
-    if name in STUDIES:
-        files |= tables_of_study(name, results)
-    if beside is not None:
+    if "profile" in parameters:
         is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
-        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside),
-                                   is_table).encode()
-        files |= beside
+        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"]), is_table).encode()
     folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
     for file, data in files.items():
@@ -257,24 +206,20 @@ def write_notebook(
 def doors(
     name: str,               # `paper/experiment`
     profile: str,            # of the page
-    beside: Collection[str], # files next to the page
 ) -> str: # Markdown, a line
     "Link to where a reader of a page goes on."
-    profiles = profiles_of(name)
-    stem = page_path(name).stem
     commands = {"planted": "without data", "small": "with data"}
-    files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
     links = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
-    if not PRINTED_TABLE.fullmatch(stem): # whose pages have them below
+    if not PRINTED_TABLE.fullmatch(page_path(name).stem): # whose pages have them below
         links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items()
-                  if scale in profiles]
-    links += [f"[{what}](./{file})" for file, what in files.items() if file in beside]
-    return " · ".join([*links, f"[settings](../../experiments/{name}.{profile}.yaml)"])
+                  if scale in profiles_of(name)]
+    return " · ".join([*links, "[all differences](../differences.csv)", "[all numbers](../cells.csv)",
+                       f"[settings](../../experiments/{name}.yaml)"])
 
 
 LONG = 40 # lines of a section that a page folds
 ABOUT, BELOW = "Claim and runs", "What differs" # a section of pages of tables, and the one below it
-FOLDED_SECTIONS = ("How it was measured", "Other scales", "The paper's numbers", "Where the numbers come from")
+FOLDED_SECTIONS = ("How it was measured", "Other scales", "Where the numbers come from")
 
 
 def arrange(
@@ -309,11 +254,8 @@ def write_page(
     results: Results,     # with the records that it shows
     keep: Keep | None = None,
 ) -> list[Path]: # what was written
-    "Write one page with its figures and tables."
-    paper = name.partition("/")[0]
-    studies = [results.load(one.name, one.profile) for one in all_experiments(paper) if page_of(one) == name]
-    beside = tables_beside(page_path(name).stem, studies, results)
-    return write_notebook(name, out, results, {"profile": richest(name, results)}, beside, keep)
+    "Write one page with its figures."
+    return write_notebook(name, out, results, {"profile": richest(name, results)}, keep)
 
 
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
@@ -351,3 +293,25 @@ def _table_order(cell: Cell) -> tuple[int, int]:
     "Sort Table 2 before Table 11, and ours last."
     number = "".join(filter(str.isdigit, cell.table))
     return int(number or 99), PROFILES.index(cell.profile)
+
+
+def not_reproduced() -> list[list[str]]: # what is lacking, and the number of cells with their tables; the most first
+    "List what the reported cells lack that have no run at the paper's own scale."
+    lacking = {}
+    for cell in all_cells():
+        if cell.profile == "paper" and cell.expected is not None and cell.status not in COMPLETE:
+            for reason in (cell.why or cell.status).split("; "):
+                reason = re.sub(r"the encoder .* from the hub.*", "the paper's encoder, from the hub", reason)
+                lacking.setdefault(reason.partition(": download")[0], []).append(cell)
+    rows = []
+    for reason, cells in sorted(lacking.items(), key=lambda item: -len(item[1])):
+        tables = {paper: dict.fromkeys(cell.table.removeprefix("table") for cell in cells if cell.paper == paper)
+                  for paper in PAPER_LETTERS}
+        texts = [f"{PAPER_LETTERS[paper]}, Table{'s' * (len(own) > 1)} {', '.join(own)}"
+                 for paper, own in tables.items() if own]
+        rows.append([reason, "; ".join(texts), len(cells)])
+    return rows
+
+
+def title_of(part: str) -> str: # part: `table3`
+    return re.sub(r"(\d+)", r" \1", part).capitalize()

@@ -6,8 +6,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ...measures.prediction import NODES, PRIOR_SCALE, Prediction, covariance_of, log_odds, predict
+from .compare import PLACE, pairs
 from .frame import Results, only
-from .tables import PLACE, pairs
 
 BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
 AVERAGING_STRENGTHS = ("WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75", PLAIN) # of tuned weights, from weak to strong

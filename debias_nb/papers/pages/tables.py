@@ -1,19 +1,14 @@
-"""Means, paired differences and the paper's own cells as data frames, and the words and footers around them."""
-import math
-from collections.abc import Iterator
-
+"""Means and paired differences as tables of Markdown, and the words and footers around them."""
 import pandas as pd
 
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
-from .answers import add_verdicts
-from .cells import UNTRAINED_METHODS, reasons
-from .frame import Results, Study, only
-from .style import replace_names
-from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
-from ...runs.pairing import pairs_of
+from ...runs.pairing import bracket, by_world, is_clean
 from ...runs.parameters import check_injected
-from ...measures.stats import threshold_p
+from .cells import reasons
+from .compare import gains_and_losses, main, pairs
+from .frame import Study, only
+from .style import replace_names
 
 
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
@@ -52,15 +47,6 @@ def markdown(frame: pd.DataFrame) -> str:
         frame["encoder"] = frame.encoder.mask(frame.encoder == frame.encoder.shift(), "")
     header = ["" if name in ("method", "encoder") else str(name) for name in frame.columns]
     return text_table(header, frame.to_numpy().tolist(), left)
-
-
-def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
-    "Select the rows of a table's own metric, or of a further one, where something was trained."
-    selection = runs[~runs.further]
-    if metric is not None:
-        selection = runs[runs.metric == metric]
-    is_trained = ~selection.method.isin(UNTRAINED_METHODS)
-    return selection[is_trained.groupby([selection.encoder, selection.test]).transform("any")]
 
 
 def wide(rows: pd.DataFrame) -> pd.DataFrame: # rows: encoder, method, test, text
@@ -105,67 +91,6 @@ def means(
     return wide(pd.DataFrame(texts, columns=[*keys, "text"]))
 
 
-PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
-DIFFERENCE_COLUMNS = [*PLACE, "against", "difference", "low", "high", "n", "p", "seeds_alone"]
-
-
-def differences(
-    runs: pd.DataFrame,         # of one table
-    against: str | None = None, # a method; None: the one that each row names
-    metric: str | None = None,  # a further one; None: the table's own
-# one row per encoder, test and method; in the table's unit; 95% intervals and p-values, not corrected; `paired`
-) -> pd.DataFrame:
-    """Return paired differences, over the same seeds and the same resampled test items, only of what is complete.
-
-    What cannot be paired is left out, and `rests_on` says so."""
-    rows = pairs(runs, against, metric)
-    rows = rows.loc[rows.difference.notna(), [*DIFFERENCE_COLUMNS, "paired"]].reset_index(drop=True)
-    rows = rows.astype({"n": int, "seeds_alone": bool})
-    rows.attrs = runs.attrs | ({"seeds": runs.seed.nunique()} if "seed" in runs else {})
-    return rows
-
-
-def differences_of(
-    results: Results,
-    name: str,                  # `paper/experiment`
-    table: str,
-    against: str | None = None, # as `differences`
-    profile: str = "small",
-    **filters,                    # as `only`
-) -> pd.DataFrame: # as `differences`
-    "Load the paired differences of one table, by default on real data."
-    return only(differences(results.load(name, profile)[table], against), **filters)
-
-
-def over_all_seeds(
-    study: Study,
-    method: str, against: str, test: str,
-    left_out: str = "",    # a table
-) -> pd.DataFrame: # of `differences`: one row per encoder
-    "Compare two methods over all tables of an experiment that have a test, each with seeds of its own."
-    runs = only(study.runs, method=[method, against], test=test)
-    return differences(runs[runs.table != left_out], against)
-
-
-def comparisons_of(
-    runs: pd.DataFrame, against: str | None, metric: str | None, # as `differences`
-) -> Iterator[tuple]: # place, the other method, the runs of both
-    "Yield every comparison of a table, whether its runs are pairs or not."
-    rows = main(runs, metric)
-    complete = rows.loc[rows.complete, [*PLACE, "against", *Run._fields]]
-    of_tests = {} # encoder and test -> method -> its rows
-    for row in complete.itertuples(index=False):
-        of_test = of_tests.setdefault((row.encoder, row.test), {})
-        of_test.setdefault(row.method, []).append(row)
-    for methods in of_tests.values():
-        sides = {method: [Run(*row[-len(Run._fields):]) for row in method_rows]
-                 for method, method_rows in methods.items()}
-        for method, (first, *_) in methods.items():
-            base = against or first.against
-            if base != method and base in methods:
-                yield list(first[:len(PLACE)]), base, [sides[method], sides[base]]
-
-
 def _method_names(differences: pd.DataFrame) -> pd.Series:
     "Name methods, with what they are compared with if that is not one for all."
     if differences.against.nunique() > 1:
@@ -179,14 +104,9 @@ def intervals(differences: pd.DataFrame) -> pd.DataFrame: # of `differences`
         return pd.DataFrame()
     texts = []
     for row, is_decided in zip(differences.itertuples(), gains_and_losses(differences) != 0):
-        text = bracket(row, DIGITS[row.unit])
+        text = bracket(row)
         texts.append(f"**{text}**" if is_decided else text)
     return wide(differences.assign(method=_method_names(differences), text=texts))
-
-
-def gains_and_losses(differences: pd.DataFrame) -> pd.Series: # of `differences`; 1, -1 or 0 for each
-    "Mark gains (1) and losses (-1), which are better and worse after Holm's correction over these differences."
-    return add_verdicts(differences).word.map({"better": 1, "worse": -1}).fillna(0).astype(int)
 
 
 def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: one, or several that are one elsewhere
@@ -198,50 +118,13 @@ def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: o
 FEW_SEEDS_NOTE = "On two or three seeds intervals can be too narrow."
 
 
-def pairs(
-    runs: pd.DataFrame,         # of one table
-    against: str | None = None, # as `differences`
-    metric: str | None = None,
-    # `DIFFERENCE_COLUMNS`, missing where its runs make no pairs; paired, kept (runs), replicates (words), is_few, and
-    # left_out
-    # (words), all_runs
-) -> pd.DataFrame: # one row per comparison
-    """Return every comparison, with its replicates and what is left out of it.
-
-    Replicates are `10 seeds`, `5 synthetic datasets` or `too few: 1 seeds`; what is left out `seed 0, seed 1: made on
-    unlike processors`."""
-    rows = []
-    for place, base, sides in comparisons_of(runs, against, metric):
-        run_pairs, left_out = pairs_of(sides)
-        unit = "splits" if any(run.overlap for side in sides for run in side) else "synthetic datasets"
-        worlds = {world for world, _ in run_pairs}
-        words = f"{len(worlds)} {unit}" if len(worlds) > 1 else f"{len(run_pairs)} seeds"
-        row = dict(zip(PLACE, place), against=base, paired=None, is_few=False, kept=list(run_pairs.values()))
-        if is_enough(sides, run_pairs):
-            d = paired_runs(run_pairs)
-            p = math.nan if math.isnan(d.error) else threshold_p(d)
-            row = vars(d) | row | {"p": p, "paired": d, "is_few": d.provisional} # the method is that of the row
-        else:
-            words = f"too few: {words}"
-        by_reason = {}
-        for (world, seed), reason in left_out.items():
-            name = f"seed {seed}" if world is None else f"seed {seed} on number {world} of the {unit}"
-            by_reason.setdefault(reason, []).append(name)
-        left_out_text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-        all_runs = all(len(side) == len(run_pairs) for side in sides if is_trained(side))
-        rows.append(row | {"replicates": words, "left_out": left_out_text, "all_runs": all_runs})
-    numbers = dict.fromkeys(["difference", "low", "high", "p"], float)
-    return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS, "paired", "kept", "replicates", "is_few", "left_out",
-                                       "all_runs"]).astype(numbers)
-
-
 APART = ("Means use all runs of a method, and differences only paired runs. So two means may lie further apart than "
          "their difference, or closer together.")
 
 
 def rests_on(
     runs: pd.DataFrame,         # of one table
-    against: str | None = None, # as `differences`
+    against: str | None = None, # as `compare.pairs`
     metric: str | None = None,
     **filters,                    # as `only`
 ) -> str:
@@ -266,7 +149,7 @@ def rests_on(
             columns.append("left_out")
         table = table[columns].rename(columns={"test": "tests", "replicates": "n", "left_out": "left out"})
         text = f"Replicates of each difference:\n\n{markdown(table)}"
-    if comparisons.is_few.any():
+    if any(pair is not None and pair.provisional for pair in comparisons.paired):
         text += f"\n\n{FEW_SEEDS_NOTE}"
     if comparisons.all_runs.all():
         return text
@@ -366,7 +249,7 @@ def provenance(study: Study) -> str:
         f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
         f"Commits {_each_once(map(commit_of, environments))}. {versions}.",
     ]
-    lines.append(f"Records have the hashes of encoders and data. Settings: `experiments/{name}.{profile}.yaml`; "
+    lines.append(f"Records have the hashes of encoders and data. Settings: `experiments/{name}.yaml`; "
                  f"command: `debias-nb run {name} --profile {profile}{study.options}`.")
     if modified and not study.own:
         lines.append(f"{modified} of these runs came from a tree with uncommitted changes, and are in no comparison.")

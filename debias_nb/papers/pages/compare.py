@@ -1,0 +1,475 @@
+"""Comparisons of two methods: the runs that both have, paired; their differences, one estimate of a question, its word.
+
+Whatever a page, a claim or a sentence says of two methods is computed here, in percentage points."""
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from ...checks import check_known
+from ...files import Names, Strict
+from ...measures.pooling import Estimate, estimate
+from ...measures.stats import LEVEL, detectable, estimate_word, holm, threshold_p
+from ...runs.pairing import Run, Side, bracket, is_enough, is_trained, paired_runs, pairs_of, scaled, signed
+from .cells import COMPLETE, POINTS, UNTRAINED_METHODS, Cell, cell_side
+from .frame import PROFILES, Results, Study, all_experiments, only
+
+BETTER, WORSE, WITHIN, OPEN = WORDS = ("better", "worse", "within a point", "open") # of an estimate, and of a test
+POINT = 1. # the smallest difference that matters
+
+# ---------------------------------------------------------------- two methods at one place
+
+RESULT = ["difference", "low", "high", "n", "p", "seeds_alone", "paired", "kept", "replicates", "left_out", "all_runs"]
+
+
+def compared(
+    sides: list[Side], # two, or four
+    scale: float = 1., # of the differences
+) -> dict: # of `RESULT`; without a difference where the sides make no pairs
+    """Compare sides, a minus b, or (a minus b) minus (c minus d), over the replicates that all of them have.
+
+    Replicates are `10 seeds`, `5 synthetic datasets` or `too few: 1 seeds`; what is left out `seed 0, seed 1: made on
+    unlike processors`."""
+    run_pairs, left_out = pairs_of(sides)
+    unit = "splits" if any(run.overlap for side in sides for run in side) else "synthetic datasets"
+    worlds = {world for world, _ in run_pairs}
+    replicates = f"{len(worlds)} {unit}" if len(worlds) > 1 else f"{len(run_pairs)} seeds"
+    by_reason = {}
+    for (world, seed), reason in left_out.items():
+        name = f"seed {seed}" if world is None else f"seed {seed} on number {world} of the {unit}"
+        by_reason.setdefault(reason, []).append(name)
+    row = {
+        "paired": None, "kept": list(run_pairs.values()), "replicates": replicates,
+        "left_out": "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()),
+        "all_runs": all(len(side) == len(run_pairs) for side in sides if is_trained(side))}
+    if not is_enough(sides, run_pairs):
+        return row | {"replicates": f"too few: {replicates}"}
+    try:
+        paired = scaled(paired_runs(run_pairs), scale)
+    except ValueError as e: # too many resamples lack a class
+        return row | {"replicates": f"no interval: {e}"}
+    ends = {name: getattr(paired, name) for name in ("difference", "low", "high", "n", "seeds_alone")}
+    return row | ends | {"paired": paired, "p": math.nan if math.isnan(paired.error) else threshold_p(paired)}
+
+
+def _frame(rows: list[dict], columns: list[str]) -> pd.DataFrame:
+    "Return comparisons as a frame, whatever is missing in them."
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(["difference", "low", "high", "p"], float))
+
+
+# ---------------------------------------------------------------- all comparisons of a table
+
+PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
+ENDS = ["difference", "low", "high"] # of an interval, and what it is around
+
+
+def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
+    "Select the rows of a table's own metric, or of a further one, where something was trained."
+    selection = runs[~runs.further]
+    if metric is not None:
+        selection = runs[runs.metric == metric]
+    is_trained = ~selection.method.isin(UNTRAINED_METHODS)
+    return selection[is_trained.groupby([selection.encoder, selection.test]).transform("any")]
+
+
+def pairs(
+    runs: pd.DataFrame,         # of one table
+    against: str | None = None, # a method; None: the one that each row names
+    metric: str | None = None,  # a further one; None: the table's own
+) -> pd.DataFrame: # `PLACE`, against and `RESULT`
+    "Compare every method of each encoder and test, whether its runs make pairs or not."
+    rows = main(runs, metric)
+    rows = rows.loc[rows.complete, [*PLACE, "against", *Run._fields]]
+    of_tests = {} # encoder and test -> method -> its rows
+    for row in rows.itertuples(index=False):
+        of_tests.setdefault((row.encoder, row.test), {}).setdefault(row.method, []).append(row)
+    comparisons = []
+    for methods in of_tests.values():
+        sides = {method: [Run(*row[-len(Run._fields):]) for row in own] for method, own in methods.items()}
+        for method, (first, *_) in methods.items():
+            base = against or first.against
+            if base != method and base in methods:
+                place = dict(zip(PLACE, first), against=base)
+                comparisons.append(place | compared([sides[method], sides[base]], POINTS[first.unit]))
+    return _frame(comparisons, [*PLACE, "against", *RESULT])
+
+
+def differences(
+    runs: pd.DataFrame, against: str | None = None, metric: str | None = None, # as `pairs`
+) -> pd.DataFrame: # as `pairs`, with 95% intervals and p-values, not corrected
+    "Compare every method of a table where that can be done; `tables.rests_on` says what is left out."
+    rows = pairs(runs, against, metric)
+    rows = rows[rows.difference.notna()].reset_index(drop=True).astype({"n": int, "seeds_alone": bool})
+    rows.attrs = runs.attrs | ({"seeds": runs.seed.nunique()} if "seed" in runs else {})
+    return rows
+
+
+def differences_of(
+    results: Results,
+    name: str,                  # `paper/experiment`
+    table: str,
+    against: str | None = None, # as `differences`
+    profile: str = "small",
+    **filters,                    # as `only`
+) -> pd.DataFrame: # as `differences`
+    "Compare the methods of one table, by default on real data."
+    return only(differences(results.load(name, profile)[table], against), **filters)
+
+
+def over_all_seeds(
+    study: Study,
+    method: str, against: str, test: str,
+    left_out: str = "",    # a table
+) -> pd.DataFrame: # of `differences`: one row per encoder
+    "Compare two methods over all tables of an experiment that have a test, each with seeds of its own."
+    runs = only(study.runs, method=[method, against], test=test)
+    return differences(runs[runs.table != left_out], against)
+
+
+# ---------------------------------------------------------------- comparisons by name, of all tables of a paper
+
+class Place(NamedTuple):
+    "A method, and where it is looked at if not where the comparison is."
+    names: tuple[str, ...]       # what tables call it; the first that an encoder has a number for counts
+    table: str = ""
+    column: str = ""             # one, by its name
+    metric: str = ""             # key in the records
+
+
+class Nearest(Strict):
+    "The strength of a method that scores most nearly as another method does in distribution, with the same encoder."
+    nearest: Names
+    to: str
+
+
+class Ranked(Strict):
+    "Methods as the mean of their scores in another table ranks them, best first; as they stand, if one has none."
+    ranking: Names
+    table: str
+    column: str | Names
+
+
+class Compared(Strict):
+    "Comparisons of methods in our runs, each above the next one."
+    table: str
+    # of several names of a method the first that an encoder has a number for counts
+    methods: Ranked | tuple[str | Names | Nearest, ...]
+    column: str | Names = "*"              # patterns
+    metric: str = ""                       # key in the records; default: that of the table
+    minus: dict[str, str | Names | tuple[str | Names, ...]] = {} # methods, column … of a second difference, and `names`
+    shift: Literal["iid", "ood", "any"] = "any"
+    role: Literal["weak", "strong", "any"] = "any" # of the base encoder
+    encoder: str = "*"                     # a pattern
+    profiles: Names = PROFILES
+    margin: float = 0.                     # points: how far below is claimed to be no loss
+    analogue: str = ""                     # where ours is not the paper's situation: in what it differs
+    printed: str = ""                      # label of the reported difference, where it is not its own name
+    primary: bool = True                   # False: shown next to the others, and decides nothing
+    cases: dict[str, Names] = {}           # name in braces -> its values: a comparison for each
+
+
+def _fill(value, names: dict[str, str]):
+    "Fill names in braces into the texts of a value."
+    if isinstance(value, dict):
+        return {key: _fill(item, names) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_fill(item, names) for item in value)
+    if isinstance(value, Nearest):
+        return value.model_copy(update={"nearest": _fill(value.nearest, names)})
+    return value.format_map(names) if isinstance(value, str) else value
+
+
+def _several(names: str | Names) -> Names:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _listed(methods) -> tuple: # of a `Compared`
+    return methods.ranking if isinstance(methods, Ranked) else methods
+
+
+def cases_of(comparison: Compared) -> Iterator[Compared]:
+    "Yield a comparison once for each of its cases. Raises `ValueError` for cases of unlike lengths."
+    for values in zip(*comparison.cases.values(), strict=True) if comparison.cases else [()]:
+        fields = {name: getattr(comparison, name) for name in Compared.model_fields}
+        yield Compared.model_construct(**_fill(fields | {"cases": {}}, dict(zip(comparison.cases, values))))
+
+
+def check_comparison(comparison: Compared, place: str) -> None:
+    "Raise `ValueError` for a comparison that nobody can read: one method, or two differences without names."
+    methods = _listed(comparison.methods)
+    limit = 2 if comparison.minus else len(methods)
+    if not 2 <= len(methods) <= limit:
+        raise ValueError(f"{place}: a comparison takes two methods or more, and two with `minus`")
+    if "names" not in comparison.minus and (comparison.minus or any(a == b for a, b in pairwise(methods))):
+        raise ValueError(f"{place}: two differences need `names` for the two")
+
+
+QUESTION = ["key", "name", "margin", "primary", "analogue", "printed", "paper", "table", "profile", *PLACE, "against",
+            *RESULT, "losses", "why"]
+
+
+def only_of(study: Study | None, table: str) -> list[Cell]:
+    return [cell for cell in study.cells if cell.table == table] if study else []
+
+
+class Evidence:
+    "The cells of one paper's tables with their records, read where a comparison asks for them."
+    def __init__(
+        self,
+        paper: str,
+        results: Results,
+        *studies: Study, # that take the place of stored ones
+    ):
+        self.paper, self.results = paper, results
+        self.experiments = {(table.id, one.profile): one for one in all_experiments(paper) for table in one.tables}
+        self.studies = {(one.experiment.name, one.experiment.profile): one for one in studies}
+        self._places = {}
+
+    def study(self, table: str, profile: str) -> Study | None:
+        experiment = self.experiments.get((table, profile))
+        key = experiment and (experiment.name, profile)
+        return key and (self.studies.get(key) or self.results.load(*key))
+
+    def places(self, table: str, profile: str) -> dict[tuple[str, str], dict[str, Cell]]:
+        "Return the cells of a table by encoder and column, and by method."
+        if (table, profile) not in self._places:
+            study = self.study(table, profile)
+            places = self._places[table, profile] = {}
+            for cell in only_of(study, table):
+                cells = places.setdefault((cell.encoder, cell.column), {})
+                if cell.method not in cells or cells[cell.method].value is None:
+                    cells[cell.method] = cell
+        return self._places[table, profile]
+
+    def check(self, comparison: Compared) -> None:
+        """Check the names of a comparison.
+
+        Raises `ValueError` for a table, method or column that no cell has at any profile, with the nearest."""
+        for one in cases_of(comparison):
+            check_comparison(one, one.table)
+            minus = one.minus
+            methods = _listed(one.methods)
+            sides = [(one.table, method, one.column) for method in methods]
+            sides += [(minus.get("table", one.table), method, minus.get("column", "*"))
+                      for method in (minus.get("methods", methods) if minus else ())]
+            for table, method, column in sides:
+                check_known("table", table, sorted({name for name, _ in self.experiments}))
+                cells = [cell for name, profile in self.experiments if name == table
+                         for cell in self.study(table, profile).cells if cell.table == table]
+                known = dict.fromkeys(cell.method for cell in cells)
+                names = method.nearest if isinstance(method, Nearest) else _several(method)
+                if not set(names) & set(known):
+                    check_known(f"method in {table} called", names[0], known)
+                columns = dict.fromkeys(cell.column for cell in cells)
+                if not any(fnmatchcase(name, pattern) for name in columns for pattern in _several(column)):
+                    check_known(f"column in {table} called", _several(column)[0], columns)
+
+    def compare(
+        self, comparisons: Iterable[Compared], profiles: Sequence[str] = PROFILES,
+    ) -> pd.DataFrame: # `QUESTION`, one row per comparison
+        "Make comparisons, place by place; where one cannot be made, `why` says what is lacking."
+        rows = [row for comparison in comparisons for one in cases_of(comparison)
+                for profile in one.profiles if profile in profiles for row in self._rows(one, profile)]
+        return _frame(rows, QUESTION).astype({"primary": bool, "margin": float})
+
+    def _rows(self, one: Compared, profile: str) -> Iterator[dict]:
+        for number in range(len(_listed(one.methods)) - 1):
+            for (encoder, column), cells in self.places(one.table, profile).items():
+                first = next(iter(cells.values()))
+                is_meant = (one.shift in ("any", first.shift) and one.role in ("any", first.role)
+                            and fnmatchcase(encoder, one.encoder)
+                            and any(fnmatchcase(column, pattern) for pattern in _several(one.column)))
+                row = self._row(one, profile, encoder, first, self._sides(one, profile, encoder, column, number)
+                                ) if is_meant else None
+                if row:
+                    yield row
+
+    def _sides(self, one: Compared, profile: str, encoder: str, column: str, number: int) -> list[Place]:
+        "Return the methods of one comparison of several, each with its place."
+        methods = self._methods(one, profile, encoder)[number:number + 2]
+        place = {"table": one.table, "column": column, "metric": one.metric}
+        other = place | {key: value for key, value in one.minus.items() if key in place}
+        others = one.minus.get("methods", methods) if one.minus else ()
+        return [Place(method, **place) for method in methods] + [Place(_several(name), **other) for name in others]
+
+    def _methods(self, one: Compared, profile: str, encoder: str) -> list[Names]:
+        "Name the methods that are compared with an encoder."
+        if isinstance(one.methods, Ranked):
+            return [(name,) for name in self._ranked(one.methods, profile)]
+        inside = [cell for (name, _), cells in self.places(one.table, profile).items() if name == encoder
+                  for cell in cells.values() if cell.shift == "iid"]
+        names = []
+        for method in one.methods:
+            if isinstance(method, Nearest):
+                means = pd.DataFrame([(cell.method, cell.value) for cell in inside], columns=["method", "value"]
+                                     ).groupby("method").value.mean()
+                away = (means.reindex(list(method.nearest)) - means.get(method.to, math.nan)).abs().fillna(math.inf)
+                method = away.idxmin()
+            names.append(_several(method))
+        return names
+
+    def _ranked(self, methods: Ranked, profile: str) -> Names:
+        values = {method: [] for method in methods.ranking}
+        for (_, column), cells in self.places(methods.table, profile).items():
+            if any(fnmatchcase(column, pattern) for pattern in _several(methods.column)):
+                for method, cell in cells.items():
+                    if method in values and cell.value is not None:
+                        values[method].append(cell.value)
+        means = {method: sum(own) / len(own) for method, own in values.items() if own}
+        return tuple(sorted(means, key=means.get, reverse=True)) if len(means) == len(values) else methods.ranking
+
+    def _row(self, one: Compared, profile: str, encoder: str, first: Cell, sides: list[Place]) -> dict | None:
+        "Compare the methods of some places, or explain why that cannot be done; None where none of them is there."
+        names, found = [], []
+        for side in sides:
+            cells = self.places(side.table, profile).get((encoder, side.column))
+            if cells is None:
+                return None
+            name = next((name for own in ([method for method in cells if cells[method].value is not None], cells)
+                         for name in side.names if name in own), side.names[0])
+            cell = cells.get(name)
+            names.append(name)
+            found.append(replace(cell, metric=side.metric) if cell and side.metric else cell)
+        if not any(found):
+            return None
+        metric = f"{one.metric}: " if one.metric and not one.minus else ""
+        place = {field: getattr(found[0] or first, field)
+                 for field in ("corpus", "evaluate", "shift", "family", "metric")}
+        key = tuple((side.names, side.metric) for side in sides), one.minus.get("names", ())
+        row = {"key": key,
+               "name": " − ".join(one.minus.get("names", ()) or (metric + _quoted(names[0]), _quoted(names[1]))),
+               "margin": one.margin, "primary": one.primary, "analogue": one.analogue, "printed": one.printed,
+               "paper": self.paper, "table": one.table, "profile": profile, "encoder": encoder, "test": first.column,
+               "method": names[0], "against": names[1], "unit": "percent", "losses": (),
+               "strength": found[0] and found[0].setting.strength, "why": ""} | place
+        records = [self.study(side.table, profile).records_by_id for side in sides]
+        lacks = dict.fromkeys(filter(None, map(_lack_of, found, records)))
+        if lacks:
+            return row | {"why": "; ".join(lacks)}
+        row |= compared([cell_side(cell, own, "fraction") for cell, own in zip(found, records)], 100.)
+        trainings = [own[record]["run"].training for cell, own in zip(found, records) for record in cell.records]
+        why = "" if row["paired"] else "; ".join(filter(None, [row["replicates"], row["left_out"]]))
+        return row | {"losses": {training.loss for training in trainings if training}, "why": why}
+
+
+def _quoted(name: str) -> str: # of a method
+    "Quote a name that holds a plus, so that it cannot be read as a sum."
+    return f"`{name}`" if " + " in name else name
+
+
+def _lack_of(cell: Cell | None, records: dict) -> str | None: # None: nothing
+    "Explain why a cell cannot be compared."
+    if cell is None:
+        return "no configuration makes one of the cells"
+    if cell.status not in COMPLETE:
+        return cell.why or cell.status
+    if any(cell.metric not in records[i]["metrics"].get(cell.evaluate, {}) for i in cell.records):
+        return f"the records have no {cell.metric}"
+    return None
+
+
+# ---------------------------------------------------------------- estimates and words
+
+def is_degenerate(paired) -> bool:
+    "Return whether both methods have the same score on every seed and every resample: such a test decides nothing."
+    return not paired.error and not paired.difference
+
+
+def counting(rows: pd.DataFrame) -> pd.DataFrame: # of `pairs` or `Evidence.compare`
+    "Select the tests that count: those with an interval that are not degenerate."
+    is_counting = [pair is not None and bool(pair.sources) and pair.error == pair.error and not is_degenerate(pair)
+                   for pair in rows.paired]
+    return rows[pd.Series(is_counting, rows.index, dtype=bool)]
+
+
+def estimate_of(rows: pd.DataFrame) -> Estimate | None: # of the tests of one question; None without an interval
+    "Estimate the mean over the tests of a question that count."
+    paired = [*counting(rows).paired]
+    return estimate(paired) if paired else None
+
+
+def word_of(mean: Estimate | None) -> str: # of `WORDS`; empty without an estimate
+    "Name what an estimate shows."
+    return "" if mean is None else estimate_word(mean.low, mean.high, POINT)
+
+
+def words_of_tests(
+    rows: pd.DataFrame, # those that are corrected together
+) -> pd.Series: # of `WORDS`, or "degenerate"
+    "Name what each test shows by itself after Holm's correction: against its margin where a claim has one."
+    margins = rows.get("margin", pd.Series(0., rows.index))
+    own = [pair if pair is not None and pair.error == pair.error else None for pair in rows.paired]
+    ps = holm([1. if pair is None else threshold_p(pair, -margin) for pair, margin in zip(own, margins)])
+    words = []
+    for pair, margin, p in zip(own, margins, ps):
+        if pair is None:
+            words.append(OPEN)
+        elif margin:
+            words.append(OPEN if p >= 1 - LEVEL else BETTER if pair.difference > -margin else WORSE)
+        else:
+            words.append("degenerate" if is_degenerate(pair) else estimate_word(pair.low, pair.high, POINT, p))
+    return pd.Series(words, rows.index, dtype=object)
+
+
+def gains_and_losses(rows: pd.DataFrame) -> pd.Series: # 1, -1 or 0 for each
+    "Mark gains (1) and losses (-1): what is better and worse after Holm's correction over these rows."
+    return words_of_tests(rows).map({BETTER: 1, WORSE: -1}).fillna(0).astype(int)
+
+
+@dataclass(frozen=True)
+class Question:
+    "Two methods on some tests: one estimate, its word, and the reported differences of the cells that ours stand for."
+    name: str
+    rows: pd.DataFrame           # of `differences` or `Evidence.compare`
+    reported: pd.Series | None = None # points, by column
+    over: str = ""               # what these are differences from
+
+    @cached_property
+    def tests(self) -> pd.DataFrame:
+        return self.rows[self.rows.difference.notna()]
+
+    @cached_property
+    def mean(self) -> Estimate | None:
+        return estimate_of(self.tests)
+
+    @property
+    def word(self) -> str:
+        return word_of(self.mean)
+
+    @property
+    def estimate(self) -> str: # `+1.3 [+0.9, +1.8]`
+        return "not run here" if self.mean is None else bracket(self.mean)
+
+    @property
+    def degenerate(self) -> list[str]: # tests that do not count
+        return [f"{row.test}, {row.method}" for row in self.tests.itertuples() if is_degenerate(row.paired)]
+
+    @cached_property
+    def reported_mean(self) -> float | None:
+        "Average the reported differences: of the columns that ours have, where they are called alike."
+        if self.reported is None or not len(self.reported.dropna()):
+            return None
+        sizes = self.reported.dropna()
+        columns = sizes.index.get_level_values("column") if "column" in sizes.index.names else pd.Index([])
+        is_ours = columns.isin(counting(self.tests).test)
+        return float((sizes[is_ours] if is_ours.any() else sizes).mean())
+
+    @property
+    def is_outside(self) -> bool: # whether the reported size lies outside our interval
+        return bool(self.mean and self.reported_mean is not None
+                    and not self.mean.low <= self.reported_mean <= self.mean.high)
+
+    @property
+    def reported_text(self) -> str: # `+2.2 over plain fine-tuning †`
+        if self.reported_mean is None:
+            return ""
+        return f"{signed(self.reported_mean)}{f' over {self.over}' * bool(self.over)}{' †' * self.is_outside}"
+
+    @property
+    def detectable(self) -> float: # with 80% power
+        return detectable(self.mean) if self.mean else math.inf
