@@ -25,13 +25,13 @@ from nbconvert import MarkdownExporter
 
 import explorer
 from debias_nb.papers.pages.report import OF_PAPER
-from html_steps import GLOSSARY, PAPERS, anchor, change_site, mathml
+from html_steps import PAPERS, change_site, mathml
 from notebooks import ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings
 from notebooks import take_flags
 
 BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"
-PARTS = ROOT / "tools" / "site" # the start page, the glossary and the styles
+PARTS = ROOT / "tools" / "site" # the explorer and the styles
 BESIDE = (".png", ".svg", ".html") # files of reports and notebooks that the site has as well
 SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_doc writes
 
@@ -118,6 +118,7 @@ def page_names(processed: Path) -> dict[str, str]:
         names[f"nbs/{relative.as_posix()}"] = relative.with_name(output).with_suffix(".md").as_posix()
     names["nbs/index.ipynb"] = "index.md"
     names["CONTRIBUTING.md"] = "contributing.md"
+    names["docs/glossary.md"] = "glossary.md"
     for report in sorted((ROOT / "reports").rglob("*.md")):
         name = report.relative_to(ROOT).as_posix()
         names[name] = name
@@ -232,13 +233,6 @@ def cited(work: dict) -> str: # an entry of CITATION.cff
     return f"- {authors}: *{work['title']}*.{year}{link}{note}"
 
 
-def glossary() -> str:
-    "The page that explains terms."
-    lines = [f"- **{term}**{{ #{anchor(term)} }}: {meaning}"
-             for term, meaning in sorted(GLOSSARY.items(), key=lambda entry: entry[0].lower())]
-    return "\n".join(["# Glossary", "", *lines, ""])
-
-
 def reference() -> str:
     "The page of the promised names; mkdocstrings fills in what their docstrings say."
     import debias_nb
@@ -283,7 +277,7 @@ def page(source: str, processed: Path, names: dict[str, str], shown: dict[str, s
 
 
 def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
-    "Reports and CONTRIBUTING.md as they are, links apart; and the files that reports and notebooks show."
+    "Reports, CONTRIBUTING.md and the glossary as they are, links apart; and the files that reports and notebooks show."
     for source, name in names.items():
         if source.endswith(".md"):
             target = BUILD / "pages" / name
@@ -377,7 +371,6 @@ def main() -> int:
             page(source, processed, names, shown, MarkdownExporter())
     report_pages(names, shown)
     (BUILD / "pages" / "reference.md").write_text(reference(), "utf-8")
-    (BUILD / "pages" / "glossary.md").write_text(glossary(), "utf-8")
     (BUILD / "pages" / "citing.md").write_text(citing(), "utf-8")
     shutil.copy(PARTS / "site.css", BUILD / "pages")
     explorer.write(BUILD / "pages")

@@ -16,11 +16,12 @@ from itertools import accumulate
 from pathlib import Path
 
 import latex2mathml.converter
-import yaml
 
 from notebooks import ROOT, is_of_paper
 
-GLOSSARY = yaml.safe_load((Path(__file__).parent / "site" / "glossary.yaml").read_text("utf-8"))
+ENTRY = re.compile(r'^- <a id="(.+?)"></a>\*\*(.+?)\*\*: ', flags=re.M) # of docs/glossary.md
+TERMS_ALONE = (ROOT / "docs/glossary.md").read_text("utf-8").partition("## Terms")[2] # "better" is an ordinary word
+GLOSSARY = {term: address for address, term in ENTRY.findall(TERMS_ALONE)}
 GLOSSARY_PAGE = "glossary.html"
 TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))),
                    re.IGNORECASE)
@@ -61,11 +62,6 @@ def mathml(match) -> str: # groups `block` and `inline`, of which one has the fo
     except Exception as e:
         sys.exit(f"the formula {formula!r} is not understood: {type(e).__name__} {e}")
     return re.sub(r"[*_^~]", lambda mark: f"&#{ord(mark[0])};", tree) # Markdown would take these for its own
-
-
-def anchor(term: str) -> str:
-    "Return the address of a term within the glossary."
-    return re.sub(r"[^a-z0-9λ]+", "-", term.lower()).strip("-")
 
 
 def scrolls(tag: str, attributes: dict[str, str]) -> bool:
@@ -163,9 +159,10 @@ class Steps(HTMLParser):
             return
         start = self.place()
         for match in TERMS.finditer(data):
-            term = self.terms.pop(match[0].lower(), None)
-            if term is not None:
-                link = f'<a class="term" href="{self.glossary}#{anchor(term)}">{match[0]}</a>'
+            term = self.terms.get(match[0].lower())
+            if term == match[0] or term and not term.isupper(): # a map is no MAP
+                del self.terms[term.lower()]
+                link = f'<a class="term" href="{self.glossary}#{GLOSSARY[term]}">{match[0]}</a>'
                 self.edit(start + match.start(), start + match.end(), link)
 
 
