@@ -11,13 +11,12 @@ from hypothesis import settings
 # What runs with every Python and with the lowest versions, in an environment without a notebook stack, -m library: the
 # tests of the trunk and of the diagnosis, and of the papers' leaf those of what reads and makes data.
 EVERYWHERE = ("library", "diagnosis")
-EXCEPTIONS = {"own_pairs": "reads its notebook with nbformat"} # file of tests -> why it is none of them
 OF_DATA = "answers authorship names qa retrieval small_numbers titles worlds".split()
 
 
 def is_library(path) -> bool:
     name = path.stem.removeprefix("test_")
-    return name in OF_DATA or path.parent.name in EVERYWHERE and name not in EXCEPTIONS
+    return name in OF_DATA or path.parent.name in EVERYWHERE
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -1,6 +1,5 @@
 "Encoders, worlds and experiments that several tests use: small, random, made here."
 import os
-import re
 from html.parser import HTMLParser
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -94,13 +93,6 @@ def load(folder):
     return SentenceTransformer(str(folder), device="cpu").eval()
 
 
-def asked_of(**options) -> dict:
-    "Return options of `compare`, those of its trainings as one object."
-    from debias_nb import TrainingSettings
-    settings = {name: options.pop(name) for name in TrainingSettings.__dataclass_fields__ if name in options}
-    return options | {"training": TrainingSettings(**settings)}
-
-
 WORLD = WorldConfig(
     types=16, unseen_types=6, train_pairs=400, broad_pairs=800, queries=60, items=200, test_negatives=10)
 STATIC = EncoderConfig(
@@ -174,16 +166,6 @@ def read_page(text):
     return page
 
 
-def read_card(text):
-    "What stands in a card where styles and drawings are stripped, as of stored outputs; its rules are for cards alone."
-    style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
-    selectors = [selector.strip() for rule in re.findall(r"([^{}]+)\{", style) for selector in rule.split(",")]
-    assert {selector for selector in selectors if not re.search(r"(^|\] )\.dnb( |$)", selector)} <= {
-        "@media (prefers-color-scheme: dark)"}
-    assert not any(re.sub("<[^>]*>", "", drawing).strip() for drawing in re.findall("<svg.*?</svg>", text, re.DOTALL))
-    return " ".join(re.sub("<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL).split())
-
-
 def some_pairs(n=120, seed=0):
     "Random pairs of `WORDS`, as a data frame; each third one is a match."
     rng = np.random.default_rng(seed)
@@ -196,12 +178,6 @@ def some_pairs(n=120, seed=0):
     label = np.arange(n) % 3 == 0
     right = [match if is_match else no_match for match, no_match, is_match in zip(left, texts(), label)]
     return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
-
-
-def result(method, seed, test, metric, value, resamples, part="all"):
-    "A row of the results of a comparison."
-    fields = {"method": method, "seed": seed, "test": test, "part": part, "metric": metric, "value": value}
-    return fields | {"resampled": np.asarray(resamples), "one score": False}
 
 
 def record_of(run, metrics, **details):

@@ -16,14 +16,9 @@ AuthorsWorldConfig(*, name, seed=0, kappa=0.9, style=0.6, functions=60, marks=6,
     content=300, concentration=0.1, about=0.5, topics=16, unseen_topics=8, apart=0.0, authors=300, test_authors=200,
     texts=6, tokens=120, spread=0.3)
 Catalog(config)
-Comparison(results, methods, settings, facts=<factory>, tried=None, units=<factory>, deciding=<factory>, margin=1.0,
-    like='like', kind=None)
 ContrastiveAuthorLoss(model, temperature=0.1)
 DataError
-Diagnosis(decision, verdicts, sentences, warnings, reasons, scores, words, slices, shortcuts, flaws, flips, snippet,
-    facts, notes=<factory>, left_out=<factory>, averaged=<factory>, thresholds=<factory>, ranks=<factory>,
-    all_clear=None)
-DiagnosisEvaluator(tests, base, texts=None)
+DiagnosisEvaluator(tests, base)
 EncoderError
 Hinge(model, margin=1.0, hardest=1, temperature=None)
 ITVReg(weight=0.1, mask_share=0.5, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None,
@@ -42,10 +37,9 @@ ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
 Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.steps.Draws'>)
 Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, prompt=None, task=None, seed=0)
 SCAN(model, weights=True, debias=True, memory='ema', temperature=1.0, ce=1.0, cl=1.0, class_mass='keep', **settings)
-SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, prompt=None, task=None,
-    seed=0)
+SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, prompt=None,
+    task=None, seed=0)
 Tokens(ids, mask, ordinary, prompt=0)
-TrainingSettings(learning_rate=None, epochs=None, batch_size=None, loss=None, redraw=None)
 WordDropout(share=0.1, *, columns='all', rows=1.0)
 WorldConfig(*, name='catalogue', seed=0, p=0.9, brand_match=0.3, p_ood=0.0, decoys=0.5, p_attr=0.9, p_noun=0.6,
     known=1.0, aknown=1.0, p_broad=0.0, attributes='shared', accessories=0.2, prefix_brands=0.25, types=80,
@@ -55,15 +49,11 @@ auc_at(y_true, y_score, max_fpr=0.05, weights=None, name='')
 authors_split(config, name, likeness=0.0)
 bootstrap_weights(n, replicates=200, seed=0, groups=None)
 choose(tokens, share, seed, epoch, rows=None)
-compare(base, train, tests, methods=None, *, validation=None, texts=None, training=TrainingSettings(learning_rate=None,
-    epochs=None, batch_size=None, loss=None, redraw=None), seeds=3, seed=0, metric=None, margin=1.0, like='like',
-    prompts=None, sample=None, kind=None, folder=None, workers=None, progress=None)
+compare(base, train, tests, methods=None, *, texts=None, seeds=3, seed=0, learning_rate=None, epochs=None,
+    batch_size=None, loss=None, metric=None, margin=1.0, like='like', prompts=None, sample=None, folder=None,
+    progress=None)
 diagnose(base, tuned, train=None, tests=None, *, metric=None, margin=1.0, like='like', threshold=None, prompts=None,
-    sample=None, texts=None, seed=0, progress=None)
-diagnose_results(base, tuned, trained=None, margin=1.0)
-diagnose_scores(tests, scores=None, train=None, *, metric=None, margin=1.0, like='like', threshold=None, sample=None,
-    texts=None, seed=0, progress=None)
-diagnose_texts(texts, base=None, tuned=None, *, prompts=None, seed=0)
+    sample=None, seed=0, progress=None)
 diagnose_weights(weights, features, labels=None, *, generator, r=5, draws=5)
 embed_texts(model, texts, max_length=None, dtype='fp32')
 evaluate_pairs(y_true, y_score, groups=None, subsets=None, replicates=200, seed=0, name='')
@@ -79,16 +69,12 @@ load_questions(name, part, share=1.0, share_seed=0, holdout=0.0, download=True, 
 load_texts(name, quotes=False, signatures=False, download=True, require_hash=False)
 paired(a_values, b_values, a_replicates=None, b_replicates=None, level=0.95, units=None)
 read_pairs(path, columns=('label', 'left', 'right'), encoding_errors='strict', name=None)
-read_pairs_file(source, columns=None, group=None, name=None, *, form=None, match=None, match_from=None, other_to=None,
-    scores=None, where=None)
-score_pairs(test, scorers, columns=None, *, match=None, match_from=None, other_to=None)
+read_pairs_file(source, columns=None, name=None, *, match=None, match_from=None)
 tokenize(model, texts, max_length=None, prompt='')
 topic_bias(cosines, labels, temperature)
 verdict(paired, threshold=0.0, delta=0.01, p=None, level=0.95)
 wise_ft(base, tuned, share)
 """
-
-MADE_BY = {"Comparison": "compare", "Diagnosis": "diagnose"} # what comes of a function, whose example shows it
 
 
 def test_the_names_and_their_signatures_are_these():
@@ -122,7 +108,7 @@ def test_the_help_is_complete_and_its_examples_run(name):
     thing = getattr(debias_nb, name)
     text = inspect.getdoc(thing)
     examples = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})[0]
-    assert bool(examples.examples) == (name not in MADE_BY)
+    assert examples.examples
     first = text.splitlines()[0]
     assert first[0].isupper() and first.endswith(".") and len(first) <= 110
     if not is_error(thing):

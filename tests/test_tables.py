@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from debias_nb import TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores, diagnose_texts
+from debias_nb import compare, diagnose
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.ranges import RANGES, check_numbers
 from debias_nb.commands.cli import app
@@ -18,16 +18,9 @@ from debias_nb.commands.cli import app
 ROOT = Path(__file__).parents[1]
 
 
-CORPUS = """datasets:
-  madeup_forum:
-    {title: Made up, licence: none, citation: none, by_hand: ask for it, layout: {reader: questions},
-     files: [{file: train.tsv, format: tabs}, {file: test.tsv, format: tabs}]}
-"""
-
-
 COMMANDS = {command.callback.__name__: command for command in typer.main.get_command(app).commands.values()}
-DOORS = [diagnose, diagnose_scores, diagnose_results, diagnose_texts, compare]
-OF_FILES = {"columns", "group", "where", "match", "match_from", "other_to"} # read_pairs_file has them in Python
+DOORS = [diagnose, compare]
+OF_FILES = {"columns", "match", "match_from"} # read_pairs_file has them in Python
 
 
 def numbers_of(function) -> set[str]:
@@ -39,21 +32,20 @@ def numbers_of(function) -> set[str]:
 
 @pytest.mark.parametrize("function", DOORS, ids=lambda function: function.__name__)
 def test_a_door_and_its_command_take_the_same(function):
-    "And few: what is one question has one type of answer."
     arguments = {*inspect.signature(function).parameters}
-    assert len(arguments) <= (18 if function is compare else 13)
-    assert isinstance(inspect.signature(function).return_annotation, type)
-    settings = {*inspect.signature(TrainingSettings).parameters}
+    assert len(arguments) <= (19 if function is compare else 12)
     options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {
-        "fail_on", "verdict_words", "overwrite", "help"}
-    if function is compare:
-        arguments = arguments - {"training"} | settings
+        "fail_on", "overwrite", "help"}
     new_names = {"test": "tests", "out": "folder"} if function is compare else {"test": "tests"}
     names = {new_names.get(name, name) for name in options}
     assert names - {"out"} == arguments - {"progress"}
 
 
-@pytest.mark.parametrize("function", [*DOORS, TrainingSettings], ids=lambda function: function.__name__)
+def test_the_demonstration_asks_for_nothing():
+    assert {option.name for option in COMMANDS["demo"].params} <= {"help"}
+
+
+@pytest.mark.parametrize("function", DOORS, ids=lambda function: function.__name__)
 def test_each_number_has_a_range_that_its_help_names_and_that_is_checked(function):
     for name in numbers_of(function):
         match = re.search(rf"^(?:    )?{name} : (.*)", inspect.getdoc(function), flags=re.MULTILINE)
@@ -77,11 +69,9 @@ def test_a_wrong_number_is_refused_by_the_command():
 @pytest.mark.parametrize("words", [
     ["diagnose", "--help"], ["compare", "--help"], ["diagnose", "--nosuch"],
     ["compare", "--base", "a", "--train", "t", "--test", "n=t", "--out", "README.md"],
-    ["diagnose-scores", "--test", "n={table}"]])
-def test_help_and_refusals_wait_for_no_pytorch(words, tmp_path):
-    (tmp_path / "t.csv").write_text("one,two,three\na,b,c\n")
+    ["diagnose", "--base", "a", "--tuned", "b", "--test", "n=t.xlsx"]])
+def test_help_and_refusals_wait_for_no_pytorch(words):
     program = ("import sys; from debias_nb.commands.cli import app; sys.argv[1:] = {}\ntry:\n app()\nfinally:\n assert "
                "'torch' not in sys.modules and 'pandas' not in sys.modules")
-    words = [word.format(table=tmp_path / "t.csv") for word in words]
     process = subprocess.run([sys.executable, "-c", program.format(words)], capture_output=True, text=True)
     assert process.returncode in (0, 2) and "AssertionError" not in process.stderr, process.stderr

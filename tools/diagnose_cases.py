@@ -56,30 +56,17 @@ CASES = {
 
 
 RESTRICTED = ("quora",) # corpora whose texts may not be offered here; see LICENCES.md
-OF_WORDS = [f"{side} {moment}" for side in ("left", "right") for moment in ("before", "after")] # columns of `flips`
+OF_WORDS = [f"{side} {moment}" for side in ("left", "right") for moment in ("before", "after")] # columns of `lost`
 
 
 def without_texts(found, case: Case) -> None: # found: a `Diagnosis`, which is changed
-    "The places of texts of restricted corpora instead of these texts, on the page and in its twin."
-    def place(file, line, side):
-        return f"[{file}, line {line}, {side}]"
-
-    hidden = {name: corpus for name, corpus in zip(("train", *case.tests), (case.corpus, *case.tests))
-              if corpus in RESTRICTED}
-    for file, examples in zip(found.flaws.file, found.flaws.examples):
-        for row in examples if file in hidden else []:
-            row |= {side: place(file, row["line"], side) for side in ("left", "right")}
-    for test, rows in found.flips.items():
-        if test in hidden:
-            _hide(rows, test, place)
-
-
-def _hide(rows, test: str, place) -> None: # rows: of `flips`, which are changed
-    "Texts of the pairs or queries that fine-tuning lost, and all that is told of their words."
-    for side in rows.columns.intersection(["left", "right", "instead"]):
-        rows[side] = [place(test, line, side) for line in rows.line]
-    for told in rows.columns.intersection(OF_WORDS):
-        rows[told] = [[]] * len(rows)
+    "Write the places of texts of restricted corpora instead of these texts, and leave out what is told of their words."
+    for test, rows in found.lost.items():
+        if test in RESTRICTED:
+            for side in rows.columns.intersection(["left", "right", "instead"]):
+                rows[side] = [f"[{test}, line {line}, {side}]" for line in rows.line]
+            for column in rows.columns.intersection(OF_WORDS):
+                rows[column] = [[]] * len(rows)
 
 
 def written(pairs, path: Path, search: bool = False) -> str:
@@ -109,7 +96,7 @@ def make(name: str, folder: Path) -> None:
     "The model of a case trained, its page and twin written."
     from debias_nb.encoders.loading import load_encoder
     from debias_nb.diagnosis.diagnose import diagnose
-    from debias_nb.diagnosis.targets import write_target
+    from debias_nb.files import write_whole
     from debias_nb.papers.settings.pairs import PairsCorpus
     from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
@@ -123,68 +110,34 @@ def make(name: str, folder: Path) -> None:
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
         found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus)
     without_texts(found, case)
-    write_target(OUT / f"{name}.json", found.json())
+    write_whole(OUT / f"{name}.json", found.json())
     reword(name) # the page is what the twin gives
 
 
-def flips_of(lost: list[dict]): # of a twin -> a data frame
-    "What was lost on one test, with nan for a word that a model does not see."
-    import pandas as pd
-    rows = pd.DataFrame(lost)
-    for column in rows.columns.intersection(OF_WORDS):
-        rows[column] = [[math.nan if share is None else share for share in shares] for shares in rows[column]]
-    return rows
-
-
-def decision_of(
-    told: dict, # a twin's
-    verdicts,   # a data frame
-    like: str,  # the test in distribution
-):
-    "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
-    from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
-    best = told["averaged"]
-    shares = []
-    if best:
-        results = [Result(**row | {"like": row["test"] == like}) for row in best["results"]]
-        shares = [Averaged(best["share"], best["mean"], results)]
-    decides, extra = (results_of(verdicts[rows], like) for rows in (verdicts.decides, ~verdicts.decides))
-    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=extra)
-
-
 def from_twin(twin: dict, like: str): # like: the test in distribution
-    "Return the `Diagnosis` that a twin's numbers and facts give, in the words of now."
+    "Return the `Diagnosis` that a twin's numbers give, in the words of now; of averaged weights it has the best share."
     import pandas as pd
-    from debias_nb.diagnosis import changes, diagnosis as made
-    from debias_nb.diagnosis.decision import fits
-    from debias_nb.diagnosis.page import tables
-    from debias_nb.diagnosis.programs import program_of
+    from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
+    from debias_nb.diagnosis.diagnose import Diagnosis
     parts = {name: value for name, value in twin.items() if name not in ("made by", "schema", "verdict")}
-    frames = ("verdicts", "scores", "averaged", "thresholds", "slices", "shortcuts", "flaws")
-    parts |= {name: pd.DataFrame(twin[name]) for name in frames}
-    decision = decision_of(twin["decision"], parts["verdicts"], like)
-    harmed = (parts["verdicts"].verdict == "worse").any()
-    best = decision.averaged
-    share = best and best.share
-    meets_rule = bool(best) and fits(best.results, decision.margin)
-    return made.Diagnosis(**parts | {
-        "decision": decision,
-        "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"], share, harmed,
-                              meets_rule),
-        "sentences": [said for verdict_table in tables(parts["verdicts"]).values()
-                      for said in changes.sentences(verdict_table)],
-        "reasons": [made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
-        "words": {side: pd.DataFrame(table) for side, table in twin["words"].items()},
-        "flips": {name: flips_of(lost) for name, lost in twin["flips"].items()},
-    })
+    parts |= {name: pd.DataFrame(twin[name]) for name in ("verdicts", "averaged", "thresholds", "shortcuts", "overlap")}
+    parts |= {name: {key: pd.DataFrame(rows) for key, rows in twin[name].items()} for name in ("words", "lost")}
+    for rows in parts["lost"].values(): # nan for a word that a model does not see
+        for column in rows.columns.intersection(OF_WORDS):
+            rows[column] = [[math.nan if share is None else share for share in shares] for shares in rows[column]]
+    best = twin["decision"]["averaged"]
+    results = [Result(**row | {"like": row["test"] == like}) for row in best["results"]] if best else []
+    shares = [Averaged(best["share"], best["mean"], results)] if best else []
+    decision = decide(results_of(parts["verdicts"], like), shares, margin=twin["decision"]["margin"])
+    return Diagnosis(**parts | {"decision": decision})
 
 
 def reword(name: str) -> None:
     "Write a case's page and twin again as templates and sentences are now; no number changes."
-    from debias_nb.diagnosis.targets import write_target
+    from debias_nb.files import write_whole
     found = from_twin(json.loads((OUT / f"{name}.json").read_text("utf-8")), CASES[name].corpus)
-    write_target(OUT / f"{name}.html", found.html())
-    write_target(OUT / f"{name}.json", found.json())
+    write_whole(OUT / f"{name}.html", found.html())
+    write_whole(OUT / f"{name}.json", found.json())
 
 
 HEAD = """# Diagnoses
@@ -198,6 +151,8 @@ Quora's terms do not allow its questions here: where one would stand, the page n
 
 def listed() -> str:
     "Markdown: what each diagnosis decides, where its page is, and folded, what it says of its tests."
+    import pandas as pd
+    from debias_nb.diagnosis.verdicts import lines
     parts = [HEAD]
     for name, case in CASES.items():
         twin = json.loads((OUT / f"{name}.json").read_text("utf-8"))
@@ -207,7 +162,7 @@ def listed() -> str:
         parts.append(f"**{twin['decision']['heading']}** [Page](./{name}.html) · [numbers](./{name}.json)")
         if (OUT / f"{name}.png").exists():
             parts.append(f"[![The first screen of this diagnosis](./{name}.png)](./{name}.html)")
-        sentences = "\n".join(f"- {sentence}" for sentence in twin["sentences"])
+        sentences = "\n".join(f"- {line}" for line in lines(pd.DataFrame(twin["verdicts"])))
         parts.append(f'<details markdown="1"><summary>What each test found</summary>\n\n{sentences}\n\n</details>')
     return "\n\n".join(parts) + "\n"
 

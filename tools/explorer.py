@@ -16,9 +16,10 @@ from pathlib import Path
 from debias_nb import __version__
 from debias_nb.papers.commands.reproduction import METRIC_NAMES
 from debias_nb.papers.pages.frame import Results, all_experiments, papers
+from debias_nb.papers.pages.claims import read_claims
+from debias_nb.papers.pages.places import page_of
 from debias_nb.papers.pages.printed import printed_verdict
-from debias_nb.papers.pages.report import has_notebook, page_of
-from debias_nb.papers.pages.claims import read_book
+from debias_nb.papers.pages.report import has_notebook
 
 PARTS = Path(__file__).parent / "site"
 REPORTS = Path(__file__).parents[1] / "reports"
@@ -76,18 +77,15 @@ def cells_and_runs(results: Results) -> dict:
 
 
 def differences(cells: dict) -> dict: # cells: columns of `cells_and_runs`
-    "Differences of methods from the tables next to the pages, as columns; `cell` is the number of the method's cell."
+    "Differences of methods, in points, as columns; `cell` is the number of the method's cell."
     keys = zip(*(cells[name] for name in ("paper", *IDENTITY)))
     places = {key: place for place, key in enumerate(keys)}
     found = {name: [] for name in ("cell", "against", *DIFFERENCE)}
-    for path in sorted(REPORTS.glob("*/*.differences.csv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                row["column"] = row["test"]
-                # a study has several papers
-                place = places.get((row.get("paper", path.parent.name), *(row[name] for name in IDENTITY)))
-                if place is None: # of a measure that has no cell
-                    continue
+    with (REPORTS / "differences.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            row["column"] = row["test"]
+            place = places.get(tuple(row[name] for name in ("paper", *IDENTITY)))
+            if place is not None: # else of a measure that has no cell
                 found["cell"].append(place)
                 found["against"].append(row["against"])
                 for name in DIFFERENCE:
@@ -143,13 +141,11 @@ def claims(results: Results) -> list[dict]:
     "The rows of the claims table."
     rows = []
     for paper in PAPERS:
-        book = read_book(paper, results)
-        for claim in book.claims.values():
+        for claim in read_claims(paper, results).values():
             rows.append({
                 "id": claim.id, "paper": paper, "claim": claim.statement, "printed": printed_verdict(claim.facts),
-                "real": book.measured(claim.id) or "not run",
-                "synthetic": book.measured(claim.id, "planted") or "not run",
-                "answer": book.verdict(claim.id), "page": f"reports/CLAIMS.html#{claim.id.lower()}"})
+                "real": claim.ours_text() or "not run", "synthetic": claim.ours_text("planted") or "not run",
+                "answer": claim.word(), "page": f"reports/CLAIMS.html#{claim.id.lower()}"})
     return rows
 
 

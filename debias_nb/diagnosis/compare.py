@@ -293,8 +293,8 @@ def compare(
 
     Parameters
     ----------
-    base, train, tests, metric, margin, like, prompts, sample, progress
-        As in `diagnose`.
+    base, train, tests, metric, margin, like, prompts, sample, progress : see `diagnose`
+        As there.
     methods : list of str, or str, optional
         Such as base,plain,wise-ft,outreg:1; with `texts` also outreg-texts, and `mymodule.Name`, a loss or regularizer
         of your own. base and plain are among them in any case.
@@ -306,6 +306,15 @@ def compare(
         By default what suits the kind of encoder.
     folder : str or Path, optional
         Where trained models are kept: the same call goes on where it was stopped.
+
+    Examples
+    --------
+    >>> from debias_nb import compare
+    >>> from debias_nb.diagnosis.demo import offers, small_encoder
+    >>> found = compare(small_encoder(), offers(300, 1, 1, 0), {"new": offers(300, 2, .2, .4)}, "plain", seeds=2,
+    ...                 learning_rate=.05, epochs=1, batch_size=50)
+    >>> found.differences("base").method.tolist()
+    ['plain']
     """
     check_numbers(seeds=seeds, seed=seed, margin=margin, sample=sample, learning_rate=learning_rate, epochs=epochs,
                   batch_size=batch_size)

@@ -18,7 +18,6 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from .test_sets import Test, difference, figures
-from .titles import TITLES
 from .verdicts import MARGIN, NEW, WHOLE, is_within, judge_changes, parts_of, points
 from ..measures.several import outside_of_best, shared_errors, step_down
 
@@ -336,8 +335,8 @@ def _wording(results, best: Averaged | None, margin: float, void: dict, call: st
 def _not_on_new_texts(results: list[Result]) -> list[str]:
     "Say which gains are not shown on what shares no text with training."
     better = {result.test for result in results if result.word == "better" and result.part == WHOLE}
-    return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training "
-            f"{TITLES[result.metric]} is {result.word}."
+    return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training the result is "
+            f"{result.word}."
             for result in results if result.part == NEW and result.test in better and result.word != "better"]
 
 # %% ../../nbs/diagnosis/decision.ipynb #line

@@ -326,6 +326,7 @@ def diagnose(
     """
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
     bars = is_bar_shown(progress)
+    tests = {} if tests is None else tests
     training, made, left_out, files = read_tests(train, tests, metric, sample, seed, bars)
     scorers, mixes, warnings = {}, None, list(left_out.values())
     if is_function(base) and is_function(tuned):

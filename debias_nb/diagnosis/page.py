@@ -51,10 +51,10 @@ def shaded(text: str, tuned_shares) -> Markup: # tuned_shares: of the text's wor
     "Shade the words of a text that the tuned model looks at."
     out, offset = Markup(), 0
     for match, share in zip(WORD.finditer(text), tuned_shares): # of a text that was cut, the first words
-        style = f' style="background:rgba(240,150,30,{min(.5, share):.2f})"' if share >= .03 else ""
-        out += isolated(text[offset : match.start()])
-        out += Markup(f"<span{style}>{isolated(match.group())}</span>")
-        offset = match.end()
+        if share >= .03:
+            shade = Markup('<span style="background:rgba(240,150,30,{:.2f})">{}</span>')
+            out += isolated(text[offset : match.start()]) + shade.format(min(.5, share), isolated(match.group()))
+            offset = match.end()
     return out + isolated(text[offset:])
 
 
@@ -116,8 +116,9 @@ def page(title: str, answer, screen: str, rows: pd.DataFrame, sections: list[Sec
     parts = [section for section in sections
              if section.sentences or section.program or any(map(len, section.tables.values()))]
     return environment().get_template("page.html.j2").render(
-        title=title, answer=answer, screen=screen.split("\n\n"), rows=drawn, ends=(min(ends), max(ends)),
-        sections=parts, margin=margin)
+        title=title, answer=answer, rows=drawn,
+        screen=[block for block in screen.split("\n\n") if not block.startswith(answer.heading)], ends=(min(ends), max(ends)), sections=parts,
+        margin=margin)
 
 
 def _plain(value): # a frame, or something of numpy

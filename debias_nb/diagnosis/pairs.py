@@ -274,9 +274,12 @@ def _advice(title: str, table: pd.DataFrame, reasons: dict[str, str], label: str
     lengths = {column: table[column].map(lambda cell: len(str(cell))).mean() for column, reason in reasons.items()
                if not reason}
     longest = sorted(lengths, key=lengths.get)[-2:]
-    labels = [label] if label else [column for column in reasons if _has_few_values(table[column])
-                                    or table[column].map(_is_number).all() and table[column].nunique() == 2][-1:]
-    chosen = [column for column in lengths if column in longest] + labels
+    texts = [column for column in lengths if column in longest]
+    few = [column for column in reasons if table[column].nunique() > 1 and (
+        _has_few_values(table[column]) or table[column].map(_is_number).all() and table[column].nunique() == 2)]
+    behind = [column for column in few if texts and [*reasons].index(column) > [*reasons].index(texts[-1])]
+    labels = [label] if label else (behind or few)[:1]
+    chosen = texts + labels
     if columns or len(longest) < 2 or any("," in column or column != column.strip() for column in chosen):
         return ""
     advice = f" Name those to read: {_option(table, 'columns', ','.join(chosen))}"

@@ -26,7 +26,7 @@ COLUMNS = [ # of `verdicts`
 
 def points(value: float) -> str:
     "Write a difference of fractions in points."
-    return f"{100 * value:+.1f}".replace("-", "−")
+    return f"{round(100 * value, 1) + 0.:+.1f}".replace("-", "−") # 0. is no -0.
 
 
 def is_within(word: str) -> bool: # word: of `estimate_word`

@@ -175,8 +175,7 @@ def best_device() -> str: # where runs train and evaluate
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-BY_SCORES = ("to diagnose another model, give its scores (`debias-nb diagnose-scores`, with --scores or --columns "
-             "left,right,label,base,tuned)")
+BY_SCORES = "in Python `diagnose` takes functions of two lists of texts in place of models"
 
 
 def refuse_cross(folder: Path) -> None:

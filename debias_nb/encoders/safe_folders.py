@@ -236,8 +236,8 @@ def _check_module(module: _ModuleEntry, place: Path) -> None:
         foreign_weights = sorted(path.relative_to(place).as_posix() for path in paths)
         if foreign_weights and not pickles:
             raise EncoderError(f"{place}: only {', '.join(foreign_weights[:3])}, which are weights of another runtime; "
-                               "where they are from there are safetensors, or give scores in place of the model "
-                               "(score_pairs, --scores)")
+                               "where they are from there are safetensors; in Python `diagnose` takes functions "
+                               "in place of models")
         problem = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
         remedy = (f"they must be safetensors, in {WEIGHTS_FILE} with the module: convert pickles once, where you trust "
                   "the source")

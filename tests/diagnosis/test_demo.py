@@ -23,10 +23,11 @@ def one_thread():
 
 def test_where_nothing_can_be_written_nothing_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr("debias_nb.diagnosis.demo.demo", lambda: pytest.fail("it is computed"))
-    (tmp_path / "file").touch()
-    for out in (tmp_path / "file", tmp_path / "file/demo"):
-        run = CliRunner().invoke(app, ["demo", "--out", str(out)])
-        assert run.exit_code == 2 and "folder" in run.stderr and "file" in run.stderr, run.output
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/index.html").write_text("mine")
+    run = CliRunner().invoke(app, ["demo"])
+    assert run.exit_code == 2 and "demo/index.html: the file exists, and is no page" in run.stderr, run.output
 
 
 def test_the_page_says_what_was_planted():

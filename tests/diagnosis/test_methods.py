@@ -8,9 +8,8 @@ from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.data.texts import HeldTexts, read_held_texts
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.pairs import PairFile, read_pairs_file
-from debias_nb.diagnosis.methods import (
-    DEFAULTS, METHODS, Method, check_strength, fitting, general_notes, read_method, read_methods, settings_for,
-    strengths_of, training_rows, tune, without_tests)
+from debias_nb.diagnosis.methods import DEFAULTS, check_loss, check_strength, read_method, read_methods, settings_for
+from debias_nb.diagnosis.methods import tune, without_tests
 from debias_nb.diagnosis.models import load_model
 from debias_nb.diagnosis.programs import usual_loss
 from debias_nb.measures.metrics import auc_at
@@ -27,21 +26,19 @@ def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
     file = read_pairs_file(pd.DataFrame({"left": ["Lamps, red!", "a hat"], "right": ["a boot", "a shoe"],
                                          "label": [1, 0]}))
     texts = ["lamps red", "old chairs", "kettles"]
-    with pytest.raises(DataError, match="1 of 3 also occur in new"):
+    with pytest.raises(DataError, match="1 of 3 also occur in the test new"):
         without_tests(HeldTexts(texts, "0", "new.txt"), {"new": file})
     kept = without_tests(HeldTexts(texts, "0", GENERAL_TEXTS), {"new": file})
     assert kept.texts == texts[1:] and kept.sha256 != "0"
     assert without_tests(kept, {"new": file}) is kept
-    (note,) = general_notes(kept)
-    assert "2" in note and "QNLI" in note and "Semantic Textual Similarity" in note
-    assert general_notes(None) == general_notes(HeldTexts(texts, "0", "new.txt")) == []
 
 
-def test_a_strength_is_open_until_it_is_given(texts):
-    assert Method("outreg-texts", "outreg", METHODS["outreg"].strength, texts).is_open
-    assert not Method("outreg:1", "outreg", 1.).is_open
-    with pytest.raises(ValueError, match="a rank is a whole number"):
-        check_strength("lora", 1.5)
+@pytest.mark.parametrize("kind, strength, words", [("lora", 1.5, "a rank is a whole number"), ("wise-ft", 2., "share")])
+def test_a_strength_that_a_method_does_not_take_is_refused(kind, strength, words):
+    with pytest.raises(ValueError, match=words):
+        check_strength(kind, strength)
+    with pytest.raises(ConfigError, match=kind):
+        read_method(f"{kind}:{strength}")
 
 
 def test_methods_are_read_by_name(texts):
@@ -57,10 +54,8 @@ def test_a_loss_of_another_module_is_a_method_and_what_is_none_is_refused():
 
 
 def test_a_default_strength_fits_the_loss_and_a_given_one_stays():
-    outreg, strong = read_method("outreg"), Method("outreg:1", "outreg", 1.)
-    assert fitting(strong, RANKING) == strong
-    assert fitting(outreg, RANKING).strength > fitting(outreg, LEAST_SQUARES).strength
-    assert min(strengths_of(outreg, RANKING)[1]) > min(strengths_of(outreg, LEAST_SQUARES)[1])
+    assert read_method("outreg", loss=RANKING).strength > read_method("outreg").strength
+    assert read_method("outreg:1", loss=RANKING).strength == 1
 
 
 def test_triplets_give_a_ranking_loss_a_negative_with_each_match():
@@ -69,10 +64,13 @@ def test_triplets_give_a_ranking_loss_a_negative_with_each_match():
         "right": ["lamps", "tables", "beds", "chairs", "sofas"], "label": [1, 0, 0, 1, 0]})
     triplets = PairFile("triplets", rows, "", form="candidates")
     assert usual_loss(triplets) == RANKING
-    made = training_rows(triplets, RANKING).to_pandas()
+    made = triplets.dataset(labeled=False).to_pandas()
     assert made.iloc[:, 1].tolist() == ["lamps", "chairs"]
     assert made.iloc[:, 2].tolist() == ["tables", "sofas"]
     assert made.shape[1] == 3
+    matches = PairFile("matches", rows[rows.label == 1], "", form="retrieval")
+    with pytest.raises(ConfigError, match="training has none; take MultipleNegativesRankingLoss"):
+        check_loss(matches, LEAST_SQUARES)
 
 
 def test_outreg_gains_less_on_offers_like_those_of_training_and_more_on_new_ones():

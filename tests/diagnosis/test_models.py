@@ -10,8 +10,7 @@ from sentence_transformers.base.modules import Router
 
 from debias_nb.diagnosis.demo import BRANDS, offers, small_encoder
 from debias_nb.diagnosis.models import (
-    Scorer, cutting, kind_of, limit, load_model, mixed_scorer, pair_scores, reading_warnings, round_scores,
-    search_corpus, vectors_of)
+    Scorer, cutting, kind_of, load_model, mixed_scorer, pair_scores, round_scores, search_corpus, vectors_of)
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
@@ -83,7 +82,7 @@ def test_a_saved_folder_is_loaded_by_its_name_and_refused_where_its_weights_are_
 
 
 def test_models_that_cut_texts_alike_are_known_as_such(scorers):
-    assert cutting(scorers["base"]) == cutting(scorers["tuned"]) and limit(scorers["base"]) is None
+    assert cutting(scorers["base"]) == cutting(scorers["tuned"]) and scorers["base"].limit is None
     vectors = vectors_of(scorers, ["kettle of things", "lamp"], 0, tqdm(disable=True))
     assert len({of_model.shape for of_model in vectors.values()}) == 1
 
@@ -114,17 +113,6 @@ def test_a_text_that_is_the_query_itself_is_found_first(scorers):
     levels = search_corpus(scorers, Corpus, first={"tuned": 2})
     assert levels["base"].n_better[0] == 0 and levels["tuned"].n_better[0] == 0
     assert levels["base"].first is None and levels["tuned"].first.shape == (2, 2)
-
-
-class NewTest:
-    name = "new"
-    left = ["kettle of things", "☃ ☃"]
-    right = ["kettle", "☃ lamp"]
-
-
-def test_words_that_a_model_does_not_know_are_counted(scorers):
-    warnings = reading_warnings(scorers, [NewTest])
-    assert [share for text, share in warnings.items() if "1 of 2 pairs" in text] == [.5]
 
 
 def test_a_mixture_is_one_of_the_two_models_at_either_end(scorers):

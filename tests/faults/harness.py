@@ -59,7 +59,6 @@ def settings_of(**changes) -> dict:
     }
     column = {"label": "to unseen types", "corpus": "catalogue", "evaluate": "unseen", "shift": "ood"}
     return {
-        "paper": "itvreg", "experiment": "demo", "profile": "planted",
         "title": "A demonstration", "scale": "a toy world",
         "encoders": [encoder], "methods": methods, "blocks": [block],
         "tables": [{"id": "demo", "columns": [column]}],
@@ -73,7 +72,7 @@ def make_project(folder: Path) -> Path:
     (folder / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf-8"))
     (folder / "experiments/printed/itvreg.yaml").write_text(
         (ROOT / "experiments/printed/itvreg.yaml").read_text("utf-8"))
-    (folder / "experiments/itvreg/demo.planted.yaml").write_text(yaml.safe_dump(settings_of(), sort_keys=False))
+    (folder / "experiments/itvreg/demo.yaml").write_text(yaml.safe_dump({"planted": settings_of()}, sort_keys=False))
     (folder / "nbs/papers/itvreg/demo.ipynb").write_text(json.dumps(NOTEBOOK))
     return folder
 

@@ -490,17 +490,17 @@ def clone(tmp_path):
 
     Its history: a commit before, that
     of the run, and a newer one that names it, too."""
-    config = tmp_path / "experiments/itvreg/demo.small.yaml"
+    config = tmp_path / "experiments/itvreg/demo.yaml"
     config.parent.mkdir(parents=True)
     settings = CONFIG.model_dump(mode="json", exclude_defaults=True)
     block = {"encoders": ["minilm"], "corpora": [settings["corpus"]], "methods": ["ERM"], "seeds": [0],
              "evaluate": ["quora"]}
-    content = {"paper": "itvreg", "experiment": "demo", "profile": "small", "title": "A demonstration",
-               "scale": "made up", "encoders": [settings["encoder"]], "methods": [settings["method"]]}
+    content = {"title": "A demonstration", "scale": "made up", "encoders": [settings["encoder"]],
+               "methods": [settings["method"]]}
     for seeds in ([1], [0], [0, 2]):
         block["seeds"] = seeds
         content["blocks"] = [block | {"training": settings["training"]}]
-        config.write_text(json.dumps(content))
+        config.write_text(json.dumps({"small": content}))
         commit(tmp_path)
     earlier, of_run, newer = reversed(origin.history(tmp_path))
     store = Store(tmp_path / "experiments")

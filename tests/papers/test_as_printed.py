@@ -63,7 +63,7 @@ def replace_text(path, old, new):
 ])
 def test_a_made_up_difference_is_found(copy, profile, fault):
     batch = {"planted": 64, "paper": 250}[profile]
-    replace_text(copy / f"experiments/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
+    replace_text(copy / "experiments/itvreg/table06.yaml", f"batch_size: {batch}", "batch_size: 249")
     setting, = (entry for entry in printed_settings("itvreg") if entry.name == "batch size"
                 and "table06" in entry.experiments)
     variant = setting.model_copy(update={"experiments": ("table06",), "why": {}})
@@ -72,7 +72,7 @@ def test_a_made_up_difference_is_found(copy, profile, fault):
 
 
 def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
-    replace_text(copy / "experiments/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
+    replace_text(copy / "experiments/arr/table02.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
     place = "learning rates that are tried of table02"
     assert faults(setting_comparisons("arr", ["table02"])) == [f"{place}: differs at paper without a reason"]
 

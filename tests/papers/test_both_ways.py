@@ -154,7 +154,8 @@ def test_scan(tmp_path, profile):
     with torch.no_grad():
         last_layer(model).weight.mul_(50)
     printed = {"variant": "paper", "class_mass": "free"}
-    options = {"SCAN (weights by Adam)": {**printed, "optimizer": "adam"}, "SCAN (weights by SGD)": printed,
+    options = {"SCAN, losses averaged (weights by Adam)": {**printed, "optimizer": "adam"},
+               "SCAN, losses averaged (weights by SGD)": printed,
                "SCAN, ours": {}}
     for name, settings in options.items():
         scan = methods[name]

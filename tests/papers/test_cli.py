@@ -423,7 +423,7 @@ def made_up_numbers(run, i, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("content, options, sentence", [
-    ("left,right,label\na,b,yes\nc,d,no\n", [], "--match WORD"), ("a,b,c\n1,2,3\n", [], "a file needs a header"),
+    ("left,right,label\na a,b,yes\nc,d d,no\n", [], "--match VALUE"), ("a,b,c\n1,2,3\n", [], "a (no texts)"),
     ("left,right,label\na,b,1\nc,d,0\n", ["--columns", "left,right,lable"], "one column 'lable' is expected"),
 ])
 def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, content, options, sentence):

@@ -1,7 +1,6 @@
-"Commands for a reader of the companion: run, batch, report, status, agree, list."
+"Commands for a reader of the companion: run, batch, report, show, agree."
 import os
 import re
-from collections import Counter
 from contextlib import chdir
 from itertools import chain
 from pathlib import Path
@@ -83,7 +82,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
-    basis = f"estimated for {source.assumptions['device']} from experiments/costs.yaml, as reports/COST.md does"
+    basis = f"estimated for {source.assumptions['device']} from experiments/costs.yaml"
     if profile != "paper":
         committed = committed_store()
         papers = {experiment.asked.paper for experiment in experiments}
@@ -284,7 +283,7 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     folder.mkdir(parents=True, exist_ok=True)
     with chdir(root):
         for name in tqdm(list(filter(has_notebook, names)), "pages", disable=len(names) < 10, leave=False):
-            if configured(f"{name}.*.yaml"):
+            if "/" in name and configured(f"{name}.*.yaml"):
                 paths += write_page(name, folder, results, keep)
             else:
                 paths += write_notebook(name, folder, results, {"folder": str(folder)}, keep=keep)
@@ -299,12 +298,12 @@ def write_pages(
     from ...runs.config import configured
     from ..notebooks import select_notebooks
     from ..pages.frame import Results, papers
-    from ..pages.report import BOOKS, OF_PAPER
+    from ..pages.report import BOOKS, OF_PAPER, write_tables
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
     results = Results(fresh, is_page=True, pages=folder) # what is read for the pages of a paper serves the books, too
     if names:
         return _write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
-    paths = _write_some(["claims"], folder, results, root, keep) # which pages of tables name
+    paths = [*_write_some(["claims"], folder, results, root, keep), *write_tables(folder, results)] # that pages link
     # papers side by side, the largest one here; the books speak of all of them
     largest, *smaller_groups = sorted(groups, key=len, reverse=True)
     pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once
@@ -335,48 +334,17 @@ def report(
 
 
 @app.command(rich_help_panel=REPRODUCTION)
-def status(
-    paper: Annotated[str | None, Argument(help="itvreg, arr or scan; default: all.")] = None,
-):
-    """Say which cells of which tables have a number, and why others have none.
-
-    Exits with status 1 if records in experiments/ are not as they were published, or were made by code that is not in
-    the history of this clone, before their commit, or of runs that its configurations did not name."""
-    root = project_here()
-    from ..pages.cells import reasons
-    from ..pages.report import all_cells
-    from ..pages.tables import text_table
-    from ...runs.origin import NO_HISTORY, history
-    from ...runs.publish import unfounded
-    tables = {}
-    for cell in all_cells(paper):
-        tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
-    rows = []
-    for key, cells in tables.items():
-        counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in cells).items())
-        causes = reasons([cell for cell in cells if cell.status in ("not run", "failed", "partial")])
-        rows.append([*key, len(cells), counts, "; ".join(causes)])
-    header = ["paper", "table", "profile", "cells", "status", "why not"]
-    echo(text_table(header, rows))
-    commits = history(root)
-    if commits is None:
-        echo(NO_HISTORY, err=True)
-        return
-    faults = unfounded(root, commits, paper)
-    for fault in faults:
-        echo(fault, err=True)
-    if faults:
-        raise Exit(1)
-
-
-@app.command(rich_help_panel=REPRODUCTION)
 def agree():
-    """Compare this machine's synthetic-data records with the committed ones.
+    """Compare this machine's synthetic-data records with the committed ones, and check these.
 
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its
-    kind of encoder may be on any processor; every count has to be the same."""
-    project_here()
+    kind of encoder may be on any processor; every count has to be the same. The same where committed records are not as
+    they were published, or were made by code that is not in the history of this clone, before their commit, or of runs
+    that its configurations did not name."""
+    root = project_here()
     from ..pages.frame import Results
+    from ...runs.origin import NO_HISTORY, history
+    from ...runs.publish import unfounded
     from ...runs.records import latest
     from ..reproduce import agreement
     sides = []
@@ -386,7 +354,11 @@ def agree():
     lines, do_agree = agreement(*sides)
     for line in lines:
         echo(line)
-    if not do_agree:
+    commits = history(root)
+    faults = [NO_HISTORY] if commits is None else unfounded(root, commits)
+    for fault in faults:
+        echo(fault, err=True)
+    if not do_agree or faults and commits is not None:
         raise Exit(1)
 
 
@@ -401,88 +373,81 @@ def _runs_of(study, ids: list[str], with_ids: bool, table: str = "") -> list[str
     shown = ids if with_ids else ids[:3]
     more = f" and {len(ids) - len(shown)} more, with --ids" * (len(shown) < len(ids))
     return [f"{place}{f', {table}' * bool(table)}: {len(ids)} runs of experiments/{place}.parquet, seeds {seeds}",
-            f"  settings: experiments/{place}.yaml; commits: {commits}",
+            f"  settings: experiments/{name}.yaml; commits: {commits}",
             f"  again: debias-nb run {name} --profile {profile} --fresh",
             f"  runs: {', '.join(shown)}{more}"]
 
 
-def _show_cells(number: str, page: str, with_ids: bool) -> None: # number: as the page prints it
-    "Print each cell of a page that shows a number, with its runs. Raise `RunnerError` where none does."
+def _as_typed(text: str) -> str:
+    "Return a number or an estimate with the minus of a keyboard, and without a plus."
+    return re.sub(r"(?<![\d.])\+", "", text.strip().replace("−", "-"))
+
+
+def _matching_cells(number: str, page: str) -> list: # study and cell
+    "Find the cells of a page's tables that show a number. Raise `RunnerError` for a page that is none."
+    import pandas as pd
     from ..pages.frame import Results, all_experiments
-    from ..pages.report import page_of
-    results = Results()
+    from ..pages.places import page_of
+    paper, _, _ = page.partition("/")
+    check_known("paper", paper, ("itvreg", "arr", "scan"), RunnerError)
+    tables = {(table.id, one.profile): one for one in all_experiments(paper) for table in one.tables
+              if page_of(one) == page}
+    check_known("page", page, {page_of(one) for one in all_experiments(paper)}, RunnerError)
+    cells = pd.read_csv(project_here() / "reports/cells.csv", usecols=["paper", "table", "profile", "value"])
     digits = len(number.partition(".")[2])
-    experiments = [one for one in all_experiments(page.partition("/")[0]) if page_of(one) == page]
-    studies = [results.load(one.name, one.profile) for one in experiments]
-    found = [(study, cell) for study in studies for cell in study.cells
-             if cell.level and f"{cell.value:.{digits}f}" == number.replace("−", "-")]
-    if not found:
-        raise RunnerError(f"{number!r} is no cell of ours on {page}: a page has a name such as itvreg/table02")
-    for study, cell in found:
-        ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
-        echo("\n".join([f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}",
-                        *_runs_of(study, cell.records, with_ids, cell.table)]))
+    rows = cells[(cells.paper == paper) & cells.value.map(lambda value: f"{value:.{digits}f}" == number)]
+    studies = [tables[place] for place in dict.fromkeys(zip(rows.table, rows.profile)) if place in tables]
+    found = []
+    for one in {one.profile + one.name: one for one in studies}.values():
+        study = Results().load(one.name, one.profile)
+        found += [(study, cell) for cell in study.cells
+                  if cell.level and f"{cell.value:.{digits}f}" == number and page_of(one) == page]
+    return found
+
+
+def _matching_facts(what: str, page: str | None) -> list:
+    "Find the facts of that name, or that show a number or an estimate, sign included; on a page those of its records."
+    from ..pages.facts import NUMBER, Facts
+    found = []
+    for name, fact in Facts.read().items():
+        shown = [str(fact), fact.estimate]
+        numbers = [number for text in shown for number in NUMBER.findall(text)]
+        is_there = page is None or any(f"{page}." in place for place in fact.records.split("; "))
+        if is_there and (what == name or _as_typed(what) in map(_as_typed, [*shown, *numbers])):
+            found.append(fact)
+    return found
 
 
 @app.command(rich_help_panel=REPRODUCTION)
 def show(
-    what: Annotated[str, Argument(help="A fact of reports/facts.csv, or a number as a page prints it, e.g. 26.5.")],
+    what: Annotated[str, Argument(
+        help="A name of reports/facts.csv, or a number or an estimate of a page, e.g. 26.5 or '+1.3 [+0.9, +1.8]'.")],
     ids: Annotated[bool, Option("--ids", help="List the ids of all runs.")] = False,
-    page: Annotated[str | None, Option(
-        help="The page of a table whose cell the number is, e.g. itvreg/table02.")] = None,
+    page: Annotated[str | None, Option(help="The page that it stands on, e.g. itvreg/table02.")] = None,
 ):
     """Lead from a number of README, the findings, the claims or a table to its runs.
 
     It says value, interval, records, seeds, settings and commits, and the command that makes the runs again."""
     project_here()
-    if page is not None:
-        return _show_cells(what, page, ids)
-    from ..pages.facts import Facts, facts_that_show
     from ..pages.frame import Results
-    facts = Facts.read()
-    found = facts_that_show(facts, what)
-    if not found:
-        raise RunnerError(f"{what!r} is no fact of reports/facts.csv, and no fact shows it as a number")
+    cells = _matching_cells(_as_typed(what), page) if page else []
+    facts = _matching_facts(what, page)
+    if not facts and not cells:
+        raise RunnerError(f"{what!r} is neither a cell of ours on {page} nor an estimate with a name" if page else
+                          f"{what!r} is no fact of reports/facts.csv, and none shows it; with --page also cells count")
+    for study, cell in cells:
+        ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
+        echo("\n".join([f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}",
+                        *_runs_of(study, cell.records, ids, cell.table)]))
     places = {}
-    for name in found:
-        fact = facts[name]
-        echo(f"{name}: {' by test: '.join(filter(None, (fact.estimate, str(fact))))}")
+    for fact in facts:
+        echo(f"{fact.name}: {' by test: '.join(filter(None, (fact.estimate, str(fact))))}")
         echo(f"  {fact.records or 'counted by nbs/papers/facts.ipynb from all records'}")
         places |= dict.fromkeys(filter(None, fact.records.split("; ")))
-    for place in places:
-        if not place.startswith("experiments/"):
-            experiment, _, table = place.partition(":")
-            name, _, profile = experiment.rpartition(".")
-            study = Results().load(name, profile)
-            runs = study[table] if table else study.runs
-            own = [run for run in dict.fromkeys(runs.record) if run in study.records_by_id]
-            for line in _runs_of(study, own, ids, table):
-                echo(line)
-
-
-@app.command("list", rich_help_panel=REPRODUCTION)
-def list_names():
-    "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
-    from typing import get_args
-    from ...runs.settings import REGULARIZER_NAMES, Intervention, PairMethod
-    from ..settings.answers import ScanConfig
-    from ..settings.authors import AuthorsConfig
-    from ..notebooks import templates
-    values = {
-        "augmentations of pairs": PairMethod.model_fields["augmentation"].annotation,
-        "interventions": Intervention,
-        "losses of authors": AuthorsConfig.model_fields["base"].annotation,
-        "students of authors": AuthorsConfig.model_fields["student"].annotation,
-        "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
-        "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
-    }
-    echo(f"regularizers of pairs: {', '.join(REGULARIZER_NAMES)}")
-    for label, kind in values.items():
-        echo(f"{label}: {', '.join(name for name in get_args(kind) if name != 'none')}")
-    try:
-        experiments = templates(project_here())
-    except RunnerError:
-        experiments = ["those of a clone of the repository, and this folder is not in one"]
-    echo("\nexperiments:")
-    for name in experiments:
-        echo(f"  {name}")
+    for place in [place for place in places if not place.startswith("experiments/")]:
+        experiment, _, table = place.partition(":")
+        name, _, profile = experiment.rpartition(".")
+        study = Results().load(name, profile)
+        runs = dict.fromkeys(run for cell in study.cells if table in ("", cell.table) for run in cell.records)
+        for line in _runs_of(study, list(runs), ids, table):
+            echo(line)

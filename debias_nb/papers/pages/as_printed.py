@@ -21,7 +21,7 @@ from ...runs.records import Store, committed_store
 from ..settings.answers import first_stage
 from .frame import PROFILES, all_experiments, profiles_of
 from .places import address_of, page_of
-from .report import PRINTED_TABLE
+from .report import PRINTED_TABLE, title_of
 from .tables import text_table
 
 
@@ -255,7 +255,7 @@ class SettingComparison:
 
     @property
     def of_paper(self) -> str:
-        return in_words(_several(self.setting.value)) if self.is_printed else "not printed"
+        return in_words(_several(self.setting.value)) if self.is_printed else "not reported"
 
     @property
     def place(self) -> str: # with words of the paper
@@ -293,7 +293,7 @@ def compare_setting(
             continue
         texts[profile] = text
         if setting.value is not None and _are_printed(values, setting.values):
-            texts[profile] = "as printed"
+            texts[profile] = "as reported"
         elif setting.value is not None:
             differing.append(profile)
     return SettingComparison(setting, experiments[0].experiment, texts, tuple(differing))
@@ -353,16 +353,12 @@ def faults(comparisons: list[SettingComparison]) -> list[str]:
         messages += [f"{place}: a reason for {profile}, where nothing differs"
                      for profile in PROFILES if profile in with_reason and profile not in differing]
         if setting.told is not None and setting.value is not None and present > differing and not setting.by:
-            messages.append(f"{place}: told to be as printed, and nothing is named that does it (`by`)")
+            messages.append(f"{place}: told to be as reported, and nothing is named that does it (`by`)")
     return messages
 
 
 def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each once
     return list(dict.fromkeys(filter(None, texts)))
-
-
-def title_of(part: str) -> str: # part: `table3`
-    return re.sub(r"(\d+)", r" \1", part).capitalize()
 
 
 def printed_parts(experiments: Iterable[ExperimentConfig]) -> list[str]: # e.g. `table3`, `figure2`
@@ -403,7 +399,7 @@ def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # M
         own = cells.pop("small")
         rows.append([first.setting.name, first.of_paper, own, "; ".join(first.why), *cells.values(),
                      ", ".join(dict.fromkeys(links)), first.place])
-    table = text_table(["setting", "the paper prints", "small", "why", *cells, "of", "in"], rows)
+    table = text_table(["setting", "reported", "small", "why", *cells, "of", "in"], rows)
     return seen_from(table, f"nbs/papers/{paper}")
 
 
@@ -411,16 +407,16 @@ def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # M
 SECTIONS: dict[str, Callable[[SettingComparison], bool]] = {
     "What differs at `small`": lambda item: "small" in item.differing,
     "What differs at `planted` or `paper` alone": lambda item: bool(item.differing),
-    "As printed": lambda item: item.is_printed,
-    "Not printed": lambda item: True, # a run needs it, and the paper does not name it
+    "As reported": lambda item: item.is_printed,
+    "Not reported": lambda item: True, # a run needs it, and the paper does not name it
 }
 
 
 def ledger(paper: str) -> str: # Markdown
     "Answer which settings of a paper our runs have, and tabulate all: first those that differ, the others folded."
     comparisons = setting_comparisons(paper)
-    word = "It depends on the profile" if any(item.differing for item in comparisons) else "Yes"
-    parts = [f"**Answer.** {word}: at `small` {in_short(comparisons)}"]
+    word = "It depends" if any(item.differing for item in comparisons) else "Yes"
+    parts = [f"**Answer.** {word}. At `small` {in_short(comparisons)}"]
     for title, belongs in SECTIONS.items():
         rows = [item for item in comparisons if belongs(item)]
         comparisons = [item for item in comparisons if not belongs(item)]
@@ -446,7 +442,7 @@ def deviations(notebook: str) -> Markdown: # notebook: of `nbs/`, as `losses/sca
             texts = [f"{', '.join(names)}: {text}" for text, names in profiles.items() if text]
             here = "; ".join(texts if len(profiles) > 1 else profiles)
             why = "; ".join(unique(text for item in items for text in item.why))
-            lines.append(f"- **{name}** ({items[0].place}). The paper: {of_paper}. Here: {here}{why and f' ({why})'}.")
+            lines.append(f"- **{name}** ({items[0].place}). Reported: {of_paper}. Ours: {here}{why and f' ({why})'}.")
     return Markdown(seen_from("\n".join(lines), posixpath.dirname(f"nbs/{notebook}")))
 
 
@@ -464,13 +460,13 @@ def key_deviations(
         if item.setting.matters:
             # each once
             rows.setdefault((item.setting.name, item.of_paper), {})[item.here[profile]] = None
-    counts = (f"Of {len(comparisons)} printed settings and equations {len(differing) or 'none'} "
+    counts = (f"Of {len(comparisons)} reported settings and equations {len(differing) or 'none'} "
               f"differ{'s' * (len(differing) < 2)} at `{profile}`")
     ending = ". These may change the answer:" if rows else "."
     table = ""
     if rows:
         lines = [[*names, " or ".join(texts)] for names, texts in rows.items()]
-        table = text_table(["setting", "the paper prints", "here"], lines)
+        table = text_table(["setting", "reported", "ours"], lines)
     return "\n\n".join(filter(None, [f"{counts} ([all](./as_printed.ipynb)){ending}", table]))
 
 
@@ -484,7 +480,7 @@ def in_short(comparisons: list[SettingComparison]) -> str: # a sentence or two; 
         return unique(item.setting.name for item in comparisons if item.setting.kind in kind
                       and item.setting.matters in matters and (not profile or profile in item.differing))
 
-    counts = [f"{len(names('small', [kind]))} of the {len(names(kind=[kind]))} printed {kind}s"
+    counts = [f"{len(names('small', [kind]))} of the {len(names(kind=[kind]))} reported {kind}s"
               for kind in ("setting", "equation")]
     unavoidable = names("paper")
     avoidable = ", ".join(name for name in names("small", matters=[True]) if name not in unavoidable)

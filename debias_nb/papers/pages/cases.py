@@ -442,7 +442,7 @@ def printed_answers(study: Study) -> dict[str, pd.DataFrame]: # title -> what is
         for method in answers_here.keys() & of_paper.keys():
             case = answers_here[method]
             of_runs[method] = marked_answer(case["answer"], case["right"])
-        rows = {"the paper": of_paper, "here": of_runs}
+        rows = {"reported": of_paper, "ours": of_runs}
         answers = pd.DataFrame.from_dict(rows, orient="index", columns=list(of_paper))
         overlap = "misled by overlap" if answers_here["SCAN"]["misled"] else "not misled by overlap"
         tables[f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"] = answers.rename_axis(

@@ -464,6 +464,6 @@ def errata_page(paper: str) -> list[str]: # Markdown, a part each
     "Tell each erratum, with its verdict and the checks that bear it out."
     parts = []
     for row in errata_of(paper).itertuples():
-        told = ": ".join(filter(None, [f"**Verdict:** {row.verdict}", row.checks]))
+        told = ": ".join(filter(None, [f"**Result:** {row.verdict}", row.checks]))
         parts.append(f"## {row.id}. {row.title}\n\n{row.text}\n{told}.")
     return parts

@@ -1,7 +1,8 @@
 """What records say beyond their metrics, where several pages ask for it: cases, diaries; a function each."""
 import re
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,7 @@ def which_way(
 ) -> str:
     "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
     if sign_test(as_printed, reverse) >= .05:
-        return "cannot tell"
+        return "open"
     return "as the paper tells it" if as_printed > reverse else "against the paper"
 
 
@@ -133,6 +134,67 @@ def strength_path(
     return path.assign(method=path.family), only(rows, method=["Base", REFERENCE])
 
 
+def trade_of(
+    runs: pd.DataFrame, # of one table, with a path along λ
+    panel: str,
+) -> pd.DataFrame: # as `plots.trade_plot` takes it
+    "Follow each method along λ: what it changes in distribution and out of it, means over tests; it starts at plain."
+    changes = differences(runs)
+    means = changes[changes.strength > 0].pivot_table("difference", ["family", "strength"], "shift").reset_index()
+    starts = means.drop_duplicates("family").assign(strength=0., iid=0., ood=0.)
+    rows = pd.concat([starts, means]).sort_values(["family", "strength"])
+    names = {"strength": "step", "iid": "inside", "ood": "outside"}
+    return rows.assign(panel=panel, method=rows.family + rows.strength.map(" {:g}".format)).rename(columns=names)
+
+
+def between(runs: pd.DataFrame, low: str, high: str, share: float, name: str) -> pd.DataFrame:
+    "Return the runs of a method whose numbers lie between those of two others, seed by seed and resample by resample."
+    keys = ["encoder", "test", "seed"]
+    above = only(runs, method=high).set_index(keys)
+    rows = only(runs, method=low)
+    others = above.loc[pd.MultiIndex.from_frame(rows[keys])]
+    mixed = {column: [(1 - share) * np.asarray(one) + share * np.asarray(other)
+                      for one, other in zip(rows[column], others[column])] for column in ("value", "resampled")}
+    return rows.assign(**mixed, method=name)
+
+
+class AtEqualCost(NamedTuple):
+    "A method against another one where that gains most, at the same cost in distribution."
+    strength: float    # λ of the other
+    cost: float        # points that it loses in distribution
+    question: Question # out of distribution
+
+
+def at_equal_cost(
+    runs: pd.DataFrame, # of one table, with a path along λ
+    family: str,
+    other: str,
+    panel: str = "",    # what it is about, in words
+) -> AtEqualCost:
+    """Compare two methods out of distribution at one cost.
+
+    The other has the λ where it gains most, and the first lies between its last two λ with costs on either side. The
+    cost is taken as measured."""
+    trade = trade_of(runs, panel)
+    best = trade.loc[only(trade, family=other).outside.idxmax()]
+    path = only(trade, family=family)
+    crossed = [(one, two) for one, two in pairwise(path.itertuples()) if one.inside >= best.inside > two.inside]
+    if not crossed:
+        raise ValueError(f"no two λ of {family} have costs on either side of {-best.inside:.2f} points")
+    one, two = crossed[-1]
+    methods = runs.drop_duplicates("method")
+
+    def named(own, strength):
+        return only(methods, family=own, strength=strength).method.item() if strength else REFERENCE
+
+    share = (one.inside - best.inside) / (one.inside - two.inside)
+    mixed = between(runs, named(family, one.step), named(family, two.step), share, f"{family} at equal cost")
+    changes = differences(pd.concat([runs, mixed]), named(other, best.step))
+    rows = only(changes, method=f"{family} at equal cost", shift="ood")
+    return AtEqualCost(best.step, -best.inside, Question(
+        f"{family} − {other} at λ = {best.step:g}, at its cost, {panel}", rows))
+
+
 def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus
     "Count the queries of a test of authors: fewest and most if there are several splits."
     rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
@@ -153,7 +215,8 @@ def small_tests(records: list[dict], test: str) -> dict[str, int]: # records: of
 def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`; empty where there is none
     "Say which tests of authors mean little, and why."
     return " ".join(
-        f"The test of {corpus} is degenerate: one of its {count} queries is {100 / count:.1f} points."
+        f"The test of {corpus} is degenerate, one of its {count} queries is {100 / count:.1f} points: it is shown, and "
+        "counts in no mean."
         for corpus, count in small_tests(records, test).items())
 
 
@@ -230,12 +293,24 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
 
 
-BY_ADAM = "SCAN (weights by Adam)"
+def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # of Eq. 2: mean, least and most of a batch
+    "Say how large B was on each corpus, and by how much it raises the temperature of the teacher."
+    rows = [place(record) | history for record, history in extras(records, "history")
+            if record["run"].method.authors.bias is None and history.get("B", 0) > 0]
+    groups = pd.DataFrame(rows).groupby("corpus", sort=False)
+    out = groups.agg(runs=("B", "size"), B=("B", "mean"), least=("B_min", "min"), most=("B_max", "max"))
+    texts = out[["B", "least", "most"]].map("{:.3f}".format).assign(runs=out.runs)
+    texts["temperature"] = (100 / (1 - out.B) - 100).map("+{:.0f}%".format)
+    return texts.rename(columns={"least": "least batch", "most": "most"}).reset_index()
+
+
+REPORTED = "SCAN, as reported"
+BY_ADAM = "SCAN, losses averaged (weights by Adam)"
 # with MiniLM the printed rate loses the weights by SGD, and a tenth of it stands beside
-BY_SGD = ["SCAN (weights by SGD)", "SCAN (weights by SGD at rate 1e-5)"]
+BY_SGD = ["SCAN, losses averaged (weights by SGD)", "SCAN, losses averaged (weights by SGD at rate 1e-5)"]
 # as pages call them
 SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA",
-             "SCAN": (BY_ADAM, *BY_SGD)}
+             "SCAN": (REPORTED, BY_ADAM, *BY_SGD)}
 
 
 def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
@@ -248,6 +323,15 @@ def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of ep
         return 0, 0
     steps = _by_setting(runs).unstack("epochs").diff(axis=1).iloc[:, 1:] > 0
     return int(steps.to_numpy().sum()), steps.size
+
+
+def epoch_steps(runs: pd.DataFrame) -> list[Question]: # runs: of a table of epochs and learning rates
+    "Compare each number of epochs with the next smaller one, rate by rate."
+    named = runs.assign(method=runs.method + ", " + runs.test, test="in distribution")
+    steps = pairwise(sorted(runs.test.unique(), key=lambda test: int(test.partition(" ")[0])))
+    return [Question(f"{more} − {fewer}, in distribution", pd.concat([
+        only(differences(named, f"{rate}, {fewer}"), method=f"{rate}, {more}") for rate in runs.method.unique()]))
+        for fewer, more in steps]
 
 
 def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs across

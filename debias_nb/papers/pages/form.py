@@ -6,7 +6,7 @@ import pandas as pd
 
 from ..costs import Reckoning, taken, two_digits
 from .answers import from_to
-from .as_printed import key_deviations, title_of
+from .as_printed import key_deviations
 from .cells import row_name
 from .claims import resting_on
 from .compare import WORDS, Question, differences, main, test_words
@@ -14,6 +14,7 @@ from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .places import page_of
+from .report import title_of
 from .tables import DIGITS, background, intervals, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std
 

@@ -242,6 +242,8 @@ GROWTH = 1.6 # of the last marker of a line over its first
 def trade_plot(
     # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
     frame: pd.DataFrame,
+    unit: str = "%",
+    marked: float | None = None, # a step, which gets a ring
 ) -> Figure:
     """Draw scores in distribution across and out of it upwards, one line per family; each panel has one test.
 
@@ -259,11 +261,14 @@ def trade_plot(
             for size, point in zip(np.linspace(1, GROWTH, len(points)), points.itertuples()):
                 marker = style.point | {"markersize": size * style.point["markersize"]}
                 ax.plot(point.inside, point.outside, ls="", zorder=layer, **marker)
-        ax.set_xlabel("in distribution (%)")
-        on_the_left(ax, "out of distribution (%)")
+            rings = points[points.step == marked]
+            ax.plot(rings.inside, rings.outside, "o", color=style.color, markersize=12, fillstyle="none")
+        ax.set_xlabel(f"in distribution ({unit})")
+        on_the_left(ax, f"out of distribution ({unit})")
     span = max(np.ptp(ax.get_ylim()) for ax in cells.values())
+    least = -np.inf if (rows.outside < 0).any() else 0
     for ax in cells.values():
-        low = max(0, np.mean(ax.get_ylim()) - span / 2)
+        low = max(least, np.mean(ax.get_ylim()) - span / 2)
         ax.set_ylim(low, low + span)
     legend(figure, styles)
     return figure

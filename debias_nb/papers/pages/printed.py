@@ -123,7 +123,7 @@ def fact(
     for place, number in numbers.items():
         names = [place] if isinstance(place, str) else place
         value = round(float(number), 6)
-        text = "not printed" if np.isnan(value) else in_unit(value, unit)
+        text = "not reported" if np.isnan(value) else in_unit(value, unit)
         holds = None if np.isnan(value) else bool(RELATIONS[relation](value, by))
         facts.append(PrintedCheck(label, ", ".join(filter(None, [at, *names])), text, expectation, holds, unit, value))
     return facts

@@ -5,6 +5,7 @@ import pandas as pd
 import torch
 import transformers
 
+from .execution import NOT_RUN_HERE
 from .facts import Facts
 
 COLORS = {"base": "0.65", "fine-tuned": "tab:red", "ITVReg": "tab:blue", "OutReg": "tab:green", "MaskReg": "tab:orange"}
@@ -20,8 +21,8 @@ def quiet() -> None:
 
 def ours(name: str) -> str: # of a question
     "Say what our runs give for a question: its estimate in points, and its word."
-    fact = Facts.read()[name]
-    return f"{fact.estimate} points: {fact.word}"
+    fact = Facts.read().get(name)
+    return f"{fact.estimate} points: {fact.word}" if fact else NOT_RUN_HERE
 
 
 def plane(color: str, degrees: float, label: str, ax, offset: tuple[float, float] = (1.18, 1.13)) -> None:

@@ -10,7 +10,8 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
-from .cells import Cell, is_printed, row_name
+from .cells import COMPLETE, Cell, is_printed, row_name
+from .claims import PAPER_LETTERS
 from .compare import differences
 from .execution import declared, run_notebook
 from .expected import load_expected
@@ -102,12 +103,12 @@ DIFFERENCE = ["paper", "profile", "table", "encoder", "test", "shift", "method",
 
 
 def write_tables(folder: Path, results: Results) -> list[Path]: # what was written
-    "Write all cells and all differences, in points, of every table and profile."
+    "Write all cells with a number and all differences, in points, of every table and profile."
     cells, changes = [], []
     for paper in papers():
         for experiment in all_experiments(paper):
             study = results.load(experiment.name, experiment.profile)
-            cells += [cell.fields for cell in study.cells]
+            cells += [cell.fields for cell in study.cells if cell.value is not None]
             changes += [differences(runs).assign(paper=paper, profile=experiment.profile, table=table)
                         for table, runs in study.runs.groupby("table", sort=False)]
     frames = {"cells": pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float)),
@@ -292,3 +293,25 @@ def _table_order(cell: Cell) -> tuple[int, int]:
     "Sort Table 2 before Table 11, and ours last."
     number = "".join(filter(str.isdigit, cell.table))
     return int(number or 99), PROFILES.index(cell.profile)
+
+
+def not_reproduced() -> list[list[str]]: # what is lacking, and the number of cells with their tables; the most first
+    "List what the reported cells lack that have no run at the paper's own scale."
+    lacking = {}
+    for cell in all_cells():
+        if cell.profile == "paper" and cell.expected is not None and cell.status not in COMPLETE:
+            for reason in (cell.why or cell.status).split("; "):
+                reason = re.sub(r"the encoder .* from the hub.*", "the paper's encoder, from the hub", reason)
+                lacking.setdefault(reason.partition(": download")[0], []).append(cell)
+    rows = []
+    for reason, cells in sorted(lacking.items(), key=lambda item: -len(item[1])):
+        tables = {paper: dict.fromkeys(cell.table.removeprefix("table") for cell in cells if cell.paper == paper)
+                  for paper in PAPER_LETTERS}
+        texts = [f"{PAPER_LETTERS[paper]}, Table{'s' * (len(own) > 1)} {', '.join(own)}"
+                 for paper, own in tables.items() if own]
+        rows.append([reason, "; ".join(texts), len(cells)])
+    return rows
+
+
+def title_of(part: str) -> str: # part: `table3`
+    return re.sub(r"(\d+)", r" \1", part).capitalize()

@@ -249,7 +249,7 @@ def provenance(study: Study) -> str:
         f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
         f"Commits {_each_once(map(commit_of, environments))}. {versions}.",
     ]
-    lines.append(f"Records have the hashes of encoders and data. Settings: `experiments/{name}.{profile}.yaml`; "
+    lines.append(f"Records have the hashes of encoders and data. Settings: `experiments/{name}.yaml`; "
                  f"command: `debias-nb run {name} --profile {profile}{study.options}`.")
     if modified and not study.own:
         lines.append(f"{modified} of these runs came from a tree with uncommitted changes, and are in no comparison.")
