@@ -66,8 +66,10 @@ def signature(node, lines: list[str]) -> list[str]: # lines: of the cell
 
 def explained(source: str, reference: str) -> str: # source: of an exported cell; reference: the address of that page
     "Markdown: signature and docstring of each public definition, and folded, the code."
-    parts = []
-    for node in ast.parse(source).body:
+    parts, nodes = [], ast.parse(source).body
+    if all(isinstance(node, ast.Import | ast.ImportFrom | ast.If) for node in nodes): # the last for types
+        return ""
+    for node in nodes:
         name = getattr(node, "name", "_")
         if name[0] == "_":
             continue

@@ -44,15 +44,13 @@ def kept(outputs: list) -> list:
     for output in outputs:
         data = output.get("data", {})
         if output.get("name") == "stdout":
-            output.text = without_paths(output.text)
-        elif data.keys().isdisjoint(KEPT) or "application/vnd.jupyter.widget-view+json" in data: # a bar of Lab's
-            continue
+            found.append(nbformat.from_dict(output | {"text": without_paths(output.text)}))
+        elif not data.keys().isdisjoint(KEPT) and "application/vnd.jupyter.widget-view+json" not in data: # no bar of Lab's
+            data = {kind: text if kind == "image/png" else without_paths(text) for kind, text in data.items()
+                    if kind in KEPT}
+            found.append(nbformat.from_dict(output | {"data": data, "metadata": {}}))
         if len(data.get("image/png", "")) > LARGEST:
             raise ValueError(f"a picture of {len(data['image/png']):,} bytes")
-        output.metadata = {} if data else None
-        output.data = {kind: text if kind == "image/png" else without_paths(text)
-                       for kind, text in data.items() if kind in KEPT}
-        found.append(output)
     return found
 
 
