@@ -1,7 +1,6 @@
 "Every relative link of the notebooks, of what they show, and of the pages leads to a file."
 import json
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -42,21 +41,3 @@ def leads(path, part):
     if not path.exists():
         return False
     return path.suffix not in (".md", ".ipynb") or part.removeprefix("#") in {"", *anchors(path)}
-
-
-def test_the_commits_of_answered_questions_hold_what_their_commands_run():
-    text = (ROOT / "reports/MAINTENANCE.md").read_text("utf-8")
-    rows = [line for line in text.splitlines() if "git checkout" in line]
-    pages_at, = re.findall(r"`git show (\w+):PAGE`", text)
-    assert len(rows) > 10
-    for row in rows:
-        commit, paper, name, profile = re.search(r"git checkout (\w+) .* run (\w+)/(\w+) --profile (\w+)`",
-                                                 row).groups()
-        assert f"| {commit} |" in row
-        # as they were called there
-        files = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"]
-        page = re.search(r"\| `(reports/\S+\.md)` \|", row)
-        places = [(commit, file) for file in files] + ([(pages_at, page[1])] if page else [])
-        for revision, file in places:
-            subprocess.run(["git", "cat-file", "-e", f"{revision}:{file}"], cwd=ROOT, check=True)
-            assert not (ROOT / re.sub("^(configs|results)/", "experiments/", file)).exists(), f"{file}: {row}"

@@ -1,6 +1,4 @@
-"What runs cost, before any is made: the same numbers in the table of costs and in a dry run."
-import re
-
+"What runs cost, before any is made."
 import pytest
 from typer.testing import CliRunner
 
@@ -42,7 +40,7 @@ def test_runs_at_the_papers_scale_train_in_single_precision_and_as_printed():
 
 
 @pytest.mark.parametrize("experiment", AT_PAPER, ids=lambda experiment: experiment.name)
-def test_a_dry_run_says_what_the_table_of_costs_says(experiment, monkeypatch):
+def test_a_dry_run_says_what_runs_cost(experiment, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("DEBIAS_NB_DATA", str(ROOT / "experiments")) # where no data are
     monkeypatch.setattr(runner, "run_all", lambda *args: pytest.fail("a dry run starts nothing"))
@@ -56,8 +54,6 @@ def test_a_dry_run_says_what_the_table_of_costs_says(experiment, monkeypatch):
     batches = sorted({run.training.batch_size for run in runs if run.training})
     row = [experiment.name, str(len(runs)), "0", steps, ", ".join(map(str, batches)), memory, hours]
     assert f"| {' | '.join(row)} |" in run.stdout
-    page = (ROOT / "reports/COST.md").read_text("utf-8")
-    assert re.search(rf"^\| {experiment.name} \| {len(runs)} \| {steps} \| {hours} \|", page, re.M)
 
 
 def test_a_dry_run_asks_for_no_run_that_is_there(tmp_path, monkeypatch):

@@ -8,9 +8,10 @@ from cells import a_run
 from debias_nb.measures.stats import Interval, paired
 from debias_nb.papers.pages.answers import answer, answer_word
 from debias_nb.papers.pages.cells import Cell, status_of, with_value
-from debias_nb.papers.pages.frame import Results, best_settings, nearest_method
+from debias_nb.papers.pages.compare import Question, gains_and_losses
+from debias_nb.papers.pages.frame import Results, best_settings
 from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_checks, fact, printed_verdict
-from debias_nb.papers.pages.tables import gains_and_losses, intervals
+from debias_nb.papers.pages.tables import intervals
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
@@ -52,46 +53,39 @@ def test_a_setting_that_lacks_a_run_is_not_chosen():
     assert best_settings(table) == {"SCAN": "SCAN (tau 0.3)", "SCAN, ours": "SCAN, ours (tau 1)"}
 
 
-def of_size(*differences, spread=.1, unit="percent"):
+def of_size(*differences, spread=.1):
     "Differences with these means over four seeds."
     over_seeds = [paired([mean - spread, mean, mean, mean + spread], [0] * 4) for mean in differences]
     columns = {name: [getattr(experiment, name) for experiment in over_seeds]
                for name in ("difference", "low", "high", "p", "n")}
-    return pd.DataFrame(columns | {"paired": over_seeds, "unit": unit})
+    return pd.DataFrame(columns | {"paired": over_seeds, "unit": "percent"})
 
 
 @pytest.mark.parametrize("comparisons, yes, words", [
-    (of_size(2, 3, 4), "better",
-     "Yes: this is 3.0 points above that [+2.9, +3.1], the mean of 3 tests."),
-    (of_size(2, 3, 4), "worse", "No: this is 3.0 points above that [+2.9, +3.1]"),
-    (of_size(-2, -3), "worse", "Yes: this is 2.5 points below that [−2.6, −2.4]"),
-    (of_size(2), "better", "Yes: this is 2.0 points above that [+1.9, +2.1]."),
-    (of_size(-2, 3, 4), "better", "It depends: this is 1.7 points above that [+1.6, +1.7]"),
-    (of_size(.3, -.4, .5), "better", "Yes, by less than a point: this is 0.1 points above that [+0.1, +0.2]"),
-    (of_size(-.3, -.2), "better", "No: this is 0.2 points below that"),
-    (of_size(-.3, -.2), "worse", "Yes, by less than a point: this is 0.2 points below that"),
-    (of_size(.002, .004, spread=.001, unit="fraction"), "better",
-     "Yes, by less than a point: this is 0.3 points above"),
-    (of_size(.05, -.06), "better", "No: this is 0.0 points below that [−0.1, +0.1], the mean of 2 tests, "
-                                   "within a point."),
-    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is 0.7 points above that ["),
-    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better", "Cannot tell: this is 4.0 points above that ["),
-    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better", "Yes: this is 5.0 points above that ["),
-    (of_size(), "better", "Cannot tell: this was not run."),
+    (of_size(2, 3, 4), "better", "Yes. This is 3.0 points above that [+2.9, +3.1], the mean of 3 tests."),
+    (of_size(2, 3, 4), "worse", "No: the reverse. This is 3.0 points above that [+2.9, +3.1]"),
+    (of_size(-2, -3), "worse", "Yes. This is 2.5 points below that [−2.6, −2.4]"),
+    (of_size(2), "better", "Yes. This is 2.0 points above that [+1.9, +2.1]."),
+    (of_size(-2, 3, 4), "better", "It depends. This is 1.7 points above that [+1.6, +1.7]"),
+    (of_size(.3, -.4, .5), "better", "No: within a point. This is 0.1 points above that [+0.1, +0.2]"),
+    (of_size(-.3, -.2), "worse", "No: within a point. This is 0.2 points below that"),
+    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell. This is 0.7 points above that ["),
+    (pd.concat([of_size(9), of_size(1, 2, spread=9.)], ignore_index=True), "better", "Cannot tell. This is 4.0 "),
+    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)], ignore_index=True), "better", "Yes. This is 5.0 "),
+    (of_size(), "better", "Not run. This was *not run here*."),
 ])
-def test_an_answer_begins_with_one_of_four_words_by_one_rule(comparisons, yes, words):
-    sentence = answer(comparisons, "this", "that", yes)
-    assert sentence.startswith(words) and answer_word(f"# Title\n\n**Answer.** {sentence}")
+def test_an_answer_begins_with_a_word_of_claims(comparisons, yes, words):
+    sentence = answer(Question("", comparisons), "this", "that", yes)
+    assert sentence.startswith(words) and answer_word(f"# Title\n\n**Answer.** {sentence}") == words.partition(". ")[0]
     assert not answer_word("**Answer.** Nothing else.") and not answer_word("**Answer.** Nobody knows.")
 
 
 def test_bold_is_what_is_better_or_worse():
-    "A significant difference within a point is neither, in either unit."
-    comparisons = pd.concat([of_size(3, -3, .2, spread=.03), of_size(.002, .03, spread=.0003, unit="fraction")],
-                            ignore_index=True)
-    assert (comparisons.p < .01).all() and gains_and_losses(comparisons).tolist() == [1, -1, 0, 0, 1]
-    place = {"encoder": "it", "test": "new", "seeds_alone": True, "against": "plain", "method": [*"abcde"]}
-    assert intervals(comparisons.assign(**place)).new.str.startswith("**").tolist() == [True, True, False, False, True]
+    "A significant difference within a point is neither."
+    comparisons = of_size(3, -3, .2, 3, spread=.03)
+    assert (comparisons.p < .01).all() and gains_and_losses(comparisons).tolist() == [1, -1, 0, 1]
+    place = {"encoder": "it", "test": "new", "seeds_alone": True, "against": "plain", "method": [*"abcd"]}
+    assert intervals(comparisons.assign(**place)).new.str.startswith("**").tolist() == [True, True, False, True]
 
 
 MOST_WORDS = 60 # of what a reader hears who cannot see a figure
@@ -119,14 +113,3 @@ def test_printed_numbers_to_calculate_with():
 ])
 def test_what_a_printed_number_is_to_another(relation, right, wrong):
     assert all(RELATIONS[relation](*pair) for pair in right) and not any(RELATIONS[relation](*pair) for pair in wrong)
-
-
-def test_the_nearest_strength_is_that_of_data_like_training():
-    values = {"weak": [.5, .5], "strong": [.7, .9], "other": [.69, .5], "not run": []}
-    runs = pd.DataFrame([{"method": method, "shift": shift, "value": value} for method, both in values.items()
-                         for shift, value in zip(("iid", "ood"), both)])
-    assert nearest_method(runs, ["weak", "strong"], "other") == "strong", "though weak is as near on other data"
-    assert nearest_method(runs, ["strong", "weak"], "weak") == "weak"
-    assert nearest_method(runs, ["weak", "strong"], "none") == "weak"
-
-

@@ -10,7 +10,8 @@ from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.papers.pages.report import OF_PAPER
 from debias_nb.papers.pages.frame import summary_of
 from debias_nb.runs.pairing import Made
-from debias_nb.papers.pages.tables import APART, differences, rests_on
+from debias_nb.papers.pages.compare import differences
+from debias_nb.papers.pages.tables import APART, rests_on
 
 from cells import a_run
 

@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from debias_nb.measures.prediction import NODES, _nodes, covariance_of, log_odds, points_at, predict, range_at
+from debias_nb.measures.prediction import NODES, _nodes, covariance_of, log_odds, points_at, predict
 from debias_nb.papers.pages.frame import RUN_COLUMNS, Results, only
 from debias_nb.papers.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
 from debias_nb.runs.pairing import Made
@@ -78,18 +78,6 @@ def test_what_scatters_less_is_predicted_in_a_shorter_range(shifts_found):
     spread = single.variances - (squares[:, None, None] + squares[:, None] + squares).ravel()
     of_mean = single.weights @ (spread + (single.means - single.mean)**2)
     assert single.error**2 == pytest.approx(of_mean), "the mean of variances and the variance of means"
-
-
-def test_a_range_in_points_follows_from_the_file_next_to_the_page(shifts_found, tmp_path):
-    predictions(shifts_found, Results()).to_csv(tmp_path / "predictions.csv", float_format="%.3f")
-    row = pd.read_csv(tmp_path / "predictions.csv").set_index(["kind", "method"]).loc["offers", "Finetuned"]
-    base, error = 20., 1.5
-    start = np.log(base / (100 - base))
-    middle, low, high = (100 / (1 + np.exp(-(start + row[name]))) - base for name in ("mean", "low_one", "high_one"))
-    lower = np.sqrt((middle - low)**2 + (1.96 * error)**2)
-    upper = np.sqrt((high - middle)**2 + (1.96 * error)**2)
-    ends = middle - lower, middle + upper
-    assert ends == pytest.approx(range_at(base, row["mean"], row.low_one, row.high_one, error))
 
 
 def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ...runs.pairing import signed
 from .claims import CLAIM_WORDS, UNSURE, answer_of, claim_word
-from .compare import POINT, Question, test_words
+from .compare import POINT, Question, words_of_tests
 
 
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
@@ -59,7 +59,7 @@ def question_word(
         mean = one.mean
         if mean and yes == "worse":
             mean = replace(mean, difference=-mean.difference, low=-mean.high, high=-mean.low)
-        answers.append(answer_of(mean, tests=test_words(one.tests)))
+        answers.append(answer_of(mean, tests=words_of_tests(one.tests)))
     return claim_word(answers)
 
 

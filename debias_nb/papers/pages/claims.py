@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, Strict, load_config, once_per_state, project_root
 from ...measures.pooling import Estimate
-from .compare import BETTER, WITHIN, WORSE, Compared, Evidence, Question, test_words, word_of
+from .compare import BETTER, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
 from .frame import PROFILES, Results, Study, only, papers
 from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict, text_fact
 from .printed import truths
@@ -285,7 +285,7 @@ class Claim:
     @cached_property
     def _words(self) -> dict[str, pd.Series]:
         rows = self.comparisons[self.comparisons.primary & self.comparisons.difference.notna()]
-        return {profile: test_words(only(rows, profile=profile)) for profile in PROFILES}
+        return {profile: words_of_tests(only(rows, profile=profile)) for profile in PROFILES}
 
     def _size(self, question: Question) -> float | None: # that the claim itself gives
         label = question.rows.printed.iloc[0] or question.name.replace("`", "")
@@ -395,7 +395,7 @@ def ask(
     Raises `ValueError` for a name that nothing has, and for a claim of several differences."""
     stated = {one.id: one for one in load_statements("questions").questions}
     if name not in stated:
-        return _of_claim(name, results, profile)
+        return _of_claim(name, results, profile, [*stated])
     one = stated[name]
     rows = (evidence or evidence_of(one.paper, results)).compare(one.ours, (profile,))
     strengths = {*rows.strength.dropna()}
@@ -423,9 +423,9 @@ def ask_all(
     return [ask(name, results, experiment.profile, evidence) for name in names if is_asked[name]]
 
 
-def _of_claim(name: str, results: Results, profile: str) -> Question:
+def _of_claim(name: str, results: Results, profile: str, questions: list[str]) -> Question:
     found = {id: claim for paper in papers() for id, claim in read_claims(paper, results).items()}
-    check_known("question", name, found)
+    check_known("question", name, [*questions, *found])
     questions = found[name].questions(profile)
     if len(questions) > 1:
         raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")

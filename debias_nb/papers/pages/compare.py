@@ -398,7 +398,9 @@ def word_of(mean: Estimate | None) -> str: # of `WORDS`; empty without an estima
     return "" if mean is None else estimate_word(mean.low, mean.high, POINT)
 
 
-def test_words(rows: pd.DataFrame) -> pd.Series: # rows: those that are corrected together; of `WORDS`, or "degenerate"
+def words_of_tests(
+    rows: pd.DataFrame, # those that are corrected together
+) -> pd.Series: # of `WORDS`, or "degenerate"
     "Name what each test shows by itself after Holm's correction: against its margin where a claim has one."
     margins = rows.get("margin", pd.Series(0., rows.index))
     own = [pair if pair is not None and pair.error == pair.error else None for pair in rows.paired]
@@ -416,7 +418,7 @@ def test_words(rows: pd.DataFrame) -> pd.Series: # rows: those that are correcte
 
 def gains_and_losses(rows: pd.DataFrame) -> pd.Series: # 1, -1 or 0 for each
     "Mark gains (1) and losses (-1): what is better and worse after Holm's correction over these rows."
-    return test_words(rows).map({BETTER: 1, WORSE: -1}).fillna(0).astype(int)
+    return words_of_tests(rows).map({BETTER: 1, WORSE: -1}).fillna(0).astype(int)
 
 
 @dataclass(frozen=True)

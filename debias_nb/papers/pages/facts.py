@@ -17,7 +17,7 @@ from ...checks import check_known
 from ...files import project_root
 from ...runs.pairing import signed
 from .answers import distance, extent
-from .compare import WORDS, Question, test_words
+from .compare import WORDS, Question, words_of_tests
 from .execution import NOT_RUN_HERE, run_notebook
 from .frame import Results, all_experiments
 from .tables import show
@@ -120,7 +120,7 @@ class Facts(dict): # name -> `Fact`
         tests = question.tests
         if tests.empty or not question.mean:
             return
-        words = test_words(tests)
+        words = words_of_tests(tests)
         counts = {key: int((words == word).sum()) for key, word in zip(("better", "worse", "within", "open"), WORDS)}
         mean = {"mean": question.mean.difference, "mean_low": question.mean.low, "mean_high": question.mean.high}
         self.add(name, None, tests.difference, "points", records_of(tests), tests=len(tests), **counts, **mean,

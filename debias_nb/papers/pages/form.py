@@ -9,7 +9,7 @@ from .answers import from_to
 from .as_printed import key_deviations
 from .cells import row_name
 from .claims import resting_on
-from .compare import WORDS, Question, differences, main, test_words
+from .compare import WORDS, Question, differences, main, words_of_tests
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
@@ -47,7 +47,7 @@ def tests_table(questions: Sequence[Question]) -> str: # Markdown
     "Count the tests of each question by their words, and say how far they go."
     rows = []
     for one in questions:
-        words = test_words(one.tests)
+        words = words_of_tests(one.tests)
         rows.append([one.name, *(int((words == word).sum()) for word in WORDS), from_to(one.tests.difference)])
     return text_table(["", *WORDS, "difference, points"], rows, 1)
 

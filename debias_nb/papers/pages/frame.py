@@ -1,6 +1,5 @@
 """From the lines of the record files to one tidy table: one row per run, test and metric."""
 import gc
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -312,16 +311,3 @@ def best_settings(
     "Choose the setting of each method that did best, of those whose runs have all finished."
     means = runs[runs.complete].groupby(["family", "method"], sort=False).value.mean()
     return dict(means.groupby("family", sort=False).idxmax().tolist())
-
-
-def nearest_method(
-    runs: pd.DataFrame, # of one table and one base encoder
-    methods: list[str], # a method in several strengths
-    to: str,            # another method
-) -> str:
-    """Return the strength that scores most nearly as the other method does in distribution.
-
-    It is the first of equals, and the first if none has run."""
-    inside = only(runs, shift="iid").groupby("method", sort=False).value.mean()
-    away = (inside.reindex(methods) - inside.get(to, math.nan)).abs()
-    return away.fillna(math.inf).idxmin()
