@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import latex2mathml.converter
@@ -43,7 +44,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[([](.*?)\\[)\]]</\1>', 
 
 def page_of(source: str) -> str: # source: a file of the project
     "Return where the site has a file: `losses/steps.md` for nbs/losses/steps.ipynb."
-    names = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
+    names = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "docs/glossary.md": "glossary.md"}
     return names.get(source, re.sub(r"\.ipynb$", ".md", source.removeprefix("nbs/")))
 
 
@@ -143,15 +144,16 @@ def write_pages() -> None:
         found = definitions(source)
         twice |= found & names.keys()
         names |= dict.fromkeys(found, paths[source])
-    links = Links({*paths.values(), "reference.md"}, {name: names[name] for name in names.keys() - twice})
+    pages = {*paths.values(), "reference.md", "glossary.md"}
+    links = Links(pages, {name: names[name] for name in names.keys() - twice})
     for source, page in paths.items():
         if source.endswith(".md"):
             text, pictures = (ROOT / source).read_text("utf-8"), {}
         else:
             reference = posixpath.relpath("nbs/reference.ipynb", posixpath.dirname(source))
             nb = nbformat.read(ROOT / source, as_version=4)
-            text, pictures = markdown(nb, f"{Path(page).stem}_files", lambda code: explained(code, reference))
-        text = relink(text, lambda address: links.resolved(source, address))
+            text, pictures = markdown(nb, f"{Path(page).stem}_files", partial(explained, reference=reference))
+        text = relink(text, partial(links.resolved, source))
         write(page, links.added(page, text))
         for name, picture in pictures.items():
             write(posixpath.join(posixpath.dirname(page), name), picture)
