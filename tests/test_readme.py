@@ -25,7 +25,7 @@ PROGRAMS = r"(?:\.venv/bin/)?(?:debias-nb|make|python (?:tools|bench)/\w+\.py|pa
 
 def printed_commands() -> list[str]:
     "The commands of fenced blocks, of code in a sentence, and of the headers of tools, each once."
-    lines = "\n".join(re.findall(r"```sh\n(.*?)```", PAGES, flags=re.S)).splitlines()
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", PAGES, flags=re.S)).replace("\\\n", " ").splitlines()
     lines += re.findall(rf"`({PROGRAMS}[^`]+)`", PAGES)
     lines += re.findall(r"^ *(python \S+(?: (?:--?\w|[A-Z]|[a-z]+\b(?!.*  )).*?)?)(?:  .*)?$", HEADERS, flags=re.M)
     parts = [part.strip() for line in lines for part in line.partition("#")[0].split(" && ")]
