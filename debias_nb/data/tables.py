@@ -58,17 +58,6 @@ def check_file(source: str | os.PathLike) -> None:
                         f"{closest(path.name, os.listdir(path.parent) if path.parent.is_dir() else [])}")
 
 
-def read_header(source: str | os.PathLike) -> list[str] | None: # None: not of a text between signs
-    "Read the names of columns without pandas."
-    path, _ = path_and_part(source)
-    if path.is_dir() or ending(path) not in (".csv", ".tsv") or path.suffix == ".gz":
-        return None
-    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
-        line = file.readline()
-        file.seek(0)
-        return next(csv.reader(file, delimiter=max(SIGNS, key=line.count)), [])
-
-
 def _delimited(path: Path) -> pd.DataFrame:
     text = read_text(path).lstrip()
     sign = max(SIGNS, key=text.partition("\n")[0].count)
