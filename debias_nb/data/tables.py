@@ -50,7 +50,7 @@ def check_file(source: str | os.PathLike) -> None:
     if os.path.isdir(path):
         return
     if ending(path) not in ENDINGS:
-        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, or be that of a folder; "
+        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS[:4])}, or be that of a folder; "
                         "pandas writes such files (frame.to_csv)")
     check_regular(path, DataError)
     if not os.path.exists(path): # False for names that cannot be, too
