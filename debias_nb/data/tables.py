@@ -50,23 +50,12 @@ def check_file(source: str | os.PathLike) -> None:
     if os.path.isdir(path):
         return
     if ending(path) not in ENDINGS:
-        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, or be that of a folder; "
+        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS[:4])}, or be that of a folder; "
                         "pandas writes such files (frame.to_csv)")
     check_regular(path, DataError)
     if not os.path.exists(path): # False for names that cannot be, too
         raise DataError(f"{visible(str(path))}: no such file"
                         f"{closest(path.name, os.listdir(path.parent) if path.parent.is_dir() else [])}")
-
-
-def read_header(source: str | os.PathLike) -> list[str] | None: # None: not of a text between signs
-    "Read the names of columns without pandas."
-    path, _ = path_and_part(source)
-    if path.is_dir() or ending(path) not in (".csv", ".tsv") or path.suffix == ".gz":
-        return None
-    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
-        line = file.readline()
-        file.seek(0)
-        return next(csv.reader(file, delimiter=max(SIGNS, key=line.count)), [])
 
 
 def _delimited(path: Path) -> pd.DataFrame:

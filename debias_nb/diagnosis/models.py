@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -234,22 +234,12 @@ NO_LIMIT = 2**30 # tokens
 PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 
 
-class Cutting(NamedTuple):
-    "What decides how a text becomes tokens; equal where texts are cut into the same tokens."
-    kind: str
-    rules: str
-    prefixes: tuple[str, str]
-    limit: int | None
-    settings: str
-    leaves_prompts_out: bool
-
-
-def cutting(scorer: Scorer) -> Cutting:
-    "Return what decides how a text becomes tokens."
+def cutting(scorer: Scorer) -> tuple:
+    "Return what decides how a text becomes tokens; equal where texts are cut into the same tokens."
     reader = next(scorer.model.children())
     settings = {"routes": id(scorer.model)} if scorer.has_routes else getattr(reader, "get_config_dict", dict)()
-    return Cutting(scorer.kind, scorer.rules, scorer.prefixes, scorer.limit,
-                   json.dumps(settings, sort_keys=True, default=str), leaves_prompts_out(scorer.model))
+    return (scorer.kind, scorer.rules, scorer.prefixes, scorer.limit, json.dumps(settings, sort_keys=True, default=str),
+            leaves_prompts_out(scorer.model))
 
 
 def _alike(scorers: dict[str, Scorer]) -> list[dict[str, Scorer]]:

@@ -24,8 +24,7 @@ from ..data.tables import is_text, named_labels, read_table
 from ..files import fingerprint, sha256_file
 
 LABELS = ("label", "labels", "score", "scores") # of sentence-transformers' data collator, in its order
-MATCHING = ("match", "match_from") # what a match is
-READING = ("columns", *MATCHING)   # how a file is read
+READING = ("columns", "match", "match_from") # how a file is read
 RULE = (
     "The order of columns counts, as in sentence-transformers: two texts and a label; anchor, positive and perhaps "
     "negatives; nothing else may stand there")
@@ -63,10 +62,6 @@ class PairFile:
         columns = f" (columns {', '.join(map(visible, self.columns))})" if self.columns else ""
         parts = [f"{counted(count, reason)} left out" for reason, count in self.left_out.items()]
         return "; ".join([what + columns, *filter(None, [self.note]), *parts])
-
-    @property
-    def matching(self) -> dict:
-        return {name: value for name, value in self.reading.items() if name in MATCHING}
 
     @property
     def left(self) -> list[str]:

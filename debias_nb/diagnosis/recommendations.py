@@ -12,9 +12,6 @@ class Advice:
 
 # For who has neither such texts nor wants averages: narrows the range of outcomes on new kinds of sentences.
 GENERAL = Advice("outreg-texts:1", 'OutReg(1.0, texts="general")', "OutReg, λ = 1, on general texts")
-# First, where such texts are at hand.
-LIKE_NEW = Advice("outreg-texts:1", 'OutReg(1.0, texts="new.txt")',
-                  "OutReg, λ = 1, on unlabeled texts like the new data")
 USUAL_STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
 SHARE = .25 # mixing weight of the tuned weights, for who has no such texts or cannot train, and has sentences
 LIMITS = (
@@ -24,5 +21,4 @@ LIMITS = (
     "they narrow the range of outcomes, and how much depends on the encoder and the training set. On product offers, "
     "where fine-tuning helped, they narrow it less or not at all, and give up part of the gain; texts like the new "
     "data repaired nothing there.")
-LAST = "general texts, which repaired less from Quora to AskUbuntu"
 RANKING_ADVICE = "A strong encoder trained with a ranking loss may need no regularizer: measure first."
