@@ -14,7 +14,7 @@ from .papers.data.answers import load_answers as load_answers
 from .papers.data.authors import load_texts as load_texts
 from .data.pairs import load_questions as load_questions
 from .data.pairs import read_pairs as read_pairs
-from .data.registry import DataError as DataError
+from .checks import DataError as DataError
 from .data.registry import MissingData as MissingData
 from .data.worlds import Catalog as Catalog
 from .papers.worlds.planted_answers import answers_split as answers_split

@@ -3,8 +3,10 @@ import difflib
 import os
 import re
 import reprlib
+from collections import Counter
 from contextlib import contextmanager
 from numbers import Integral, Real
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -45,6 +47,23 @@ class EncoderError(UserError, RuntimeError):
     ... except EncoderError as error:
     ...     print(error)
     ./nowhere: no such folder
+    """
+
+
+class DataError(ValueError):
+    """Data cannot be used; the message names file, line and reason.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from debias_nb import DataError, read_pairs
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "pairs.tsv")
+    >>> _ = file.write_text("1\\tred shoe\\tshoe in red\\n2\\twool hat\\tbelt\\n")
+    >>> try:
+    ...     read_pairs(file)
+    ... except DataError as error:
+    ...     print(str(error).rpartition("/")[2])
+    pairs.tsv:2: '2' is not a label (duplicate, non-duplicate, 1, 0)
     """
 
 
@@ -207,3 +226,25 @@ def leave(*_):
     "Exit on Ctrl-C before a command begins, while nothing is at stake."
     os.write(2, b"debias-nb: interrupted\n")
     os._exit(EXIT_INTERRUPTED)
+
+
+def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
+    "Return an object of JSON. Raise `ValueError` naming a key that stands in it twice."
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {quoted(twice)} occurs twice")
+    return values
+
+
+def check_regular(path: str | Path, error: type[Exception]) -> None:
+    """Refuse a folder, a pipe or a device, which never ends or cannot be read twice, and a name that no page can print.
+
+    A link that leads nowhere is named; of another missing file nothing is said."""
+    is_there = os.path.exists(path) # False for names that cannot be
+    if os.path.islink(path) and not is_there:
+        raise error(f"{path}: a link to {quoted(os.readlink(path))}, where no file is")
+    if is_there and not os.path.isfile(path):
+        raise error(f"{path}: a file is expected")
+    if is_there and re.search("[\ud800-\udfff]", str(path)):
+        raise error(f"{visible(str(path))}: the name of the file is not UTF-8; rename it")

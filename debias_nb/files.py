@@ -5,7 +5,6 @@ import importlib.resources
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from .checks import ConfigError, nearest, quoted, visible
+from .checks import ConfigError, check_regular, nearest, quoted
 
 
 def package_file(name: str) -> Path:
@@ -115,15 +114,6 @@ StrictLoader.add_constructor("tag:yaml.org,2002:int", _decimal)
 StrictLoader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
-def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
-    "Return an object of JSON. Raise `ValueError` naming a key that stands in it twice."
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {quoted(twice)} occurs twice")
-    return values
-
-
 DEEPEST = 50 # lists and mappings within one another
 
 
@@ -151,19 +141,6 @@ def parse_yaml(text: str, source: str): # source: what a message begins with
         raise ConfigError(f"{source}: {e}") from None
     except (ValueError, TypeError, OverflowError, RecursionError) as e: # a date that does not exist, a list as a key
         raise ConfigError(f"{source}: no value of YAML: {e}") from None
-
-
-def check_regular(path: str | Path, error: type[Exception]) -> None:
-    """Refuse a folder, a pipe or a device, which never ends or cannot be read twice, and a name that no page can print.
-
-    A link that leads nowhere is named; of another missing file nothing is said."""
-    is_there = os.path.exists(path) # False for names that cannot be
-    if os.path.islink(path) and not is_there:
-        raise error(f"{path}: a link to {quoted(os.readlink(path))}, where no file is")
-    if is_there and not os.path.isfile(path):
-        raise error(f"{path}: a file is expected")
-    if is_there and re.search("[\ud800-\udfff]", str(path)):
-        raise error(f"{visible(str(path))}: the name of the file is not UTF-8; rename it")
 
 
 def load_yaml(path: str | Path) -> dict:

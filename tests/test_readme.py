@@ -2,11 +2,9 @@
 import ast
 import re
 import shlex
-import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -75,32 +73,7 @@ def test_parameters_of_a_printed_papermill_exist(line):
     assert names and {*names} <= parameter_types(notebook).keys()
 
 
-def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):
-    "Its actions are pinned as those of this repository are."
-    [workflow] = re.findall(r"```yaml\n(.*?)```", TOOL, flags=re.S)
-    assert len(workflow.splitlines()) == 5
-    [job] = yaml.safe_load(workflow)["jobs"].values()
-    text = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
-    assert all(f"uses: {step['uses']} #" in text for step in job["steps"] if "uses" in step)
-    (tmp_path / "tests").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert understood(job["steps"][-1]["run"], tmp_path / "tests").params["fail_on"] == "worse"
-
-
 def test_targets_of_make_exist():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
     names = re.findall(r"(?:^|&& |`)make ([a-z-]+)", TEXT, flags=re.M)
     assert names and set(names) <= set(targets)
-
-
-def test_the_versions_are_those_of_pyproject():
-    "The lowest versions that its last line names."
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    lowest = dict(line.split(">=") for line in project["dependencies"])
-    library = dict(re.findall(r"([\w-]+) (\d[\d.]*)", TEXT.splitlines()[-1].partition(", or newer")[0]))
-    assert f">={library.pop('Python')}" == project["requires-python"]
-    assert len(library) == 4 and library.items() <= lowest.items()
-
-
-PAGE = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
-FINDINGS = re.split(r"^## ", PAGE, flags=re.M)[1:]

@@ -8,7 +8,7 @@ import typer
 from typer import Exit, Option
 from typer.core import TyperGroup
 
-from ..checks import ConfigError, EncoderError, RunnerError, leave, visible
+from ..checks import ConfigError, DataError, EncoderError, RunnerError, leave, visible
 
 
 def echo(text: str = "", err: bool = False) -> None:
@@ -25,10 +25,7 @@ def end(message: str, code: int = 1):
 def is_for_users(error: Exception) -> bool:
     "Decide whether a user can act on an error's message. A module is loaded only where the error may be of it."
     # OSError: a disk is full, a file may not be read
-    if isinstance(error, (RunnerError, ConfigError, EncoderError, OSError, MemoryError)):
-        return True
-    from ..data.registry import DataError
-    if isinstance(error, DataError):
+    if isinstance(error, (RunnerError, ConfigError, DataError, EncoderError, OSError, MemoryError)):
         return True
     from ..runs.records import WorkerLost
     from ..runs.schema import RecordError

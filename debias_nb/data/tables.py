@@ -12,10 +12,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..checks import closest, visible
+from ..checks import DataError, check_regular, closest, each_key_once, visible
 from ..deferred import Deferred
-from ..files import check_regular, each_key_once
-from .registry import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..checks import nearest, quoted
-from ..files import check_regular, fingerprint, sha256_file
+from ..checks import check_regular
+from ..files import fingerprint, sha256_file
 from .registry import DataError, MissingData
 from .sentences import GENERAL_TEXTS, general_texts
 from .tables import ENDINGS, VISIBLE, check_file, ending, is_text, path_and_part, read_table, read_text

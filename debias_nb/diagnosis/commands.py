@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from typer import Exit, Option
 
-from ..bars import is_bar_shown
 from ..checks import ConfigError, check_known
 from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
-from ..settings import OfLabels, OfMatches
 from .options import Base, ColumnNames, FailOn, LikeTraining, Margin, Match, MatchFrom, Metric, Out, Overwrite
 from .options import Prompts, Sample, Seed, Tests, Threshold, Train, Tuned
 from .options import check_metric_name, columns_by_name, folder, named_tests, number, texts_of
@@ -51,6 +49,7 @@ def _read_files(
     if train is not None:
         check_file(train)
     by_name = columns_by_name(columns or [])
+    from ..bars import is_bar_shown
     from .pairs import read_named_files
     return read_named_files(train, paths, by_name, is_bar_shown(None), **matching)
 
@@ -135,7 +134,9 @@ def compare(
     training = {"learning_rate": learning_rate, "epochs": epochs, "batch_size": batch_size}
     check_numbers(**numbers, **training)
     check_metric_name(metric)
-    check_known("loss", loss or "CosineSimilarityLoss", get_args(OfLabels) + get_args(OfMatches), ConfigError)
+    if loss is not None:
+        from ..settings import OfLabels, OfMatches
+        check_known("loss", loss, get_args(OfLabels) + get_args(OfMatches), ConfigError)
     both_prompts, new_texts = two_prompts(prompts), texts and texts_of(texts)
     _check_free(out, overwrite)
     files = _read_files(train, test, columns, match=match, match_from=match_from)

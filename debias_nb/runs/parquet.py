@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pydantic_core import from_json
 
-from ..files import check_regular, write_whole
+from ..checks import check_regular
+from ..files import write_whole
 from .config import RunConfig
 from .schema import RECORD_SCHEMA, Entry, Misfit, RecordError, entry_of, understood
 

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic import model_validator
 from pydantic_core import from_json, to_json
 
-from ..files import check_regular, each_key_once, fingerprint, describe_mistake
+from ..checks import check_regular, each_key_once
+from ..files import fingerprint, describe_mistake
 from ..settings import EncoderConfig, World
 from .config import OWN_PROFILE, RunConfig
 from .settings import AnyCorpus, AnyMethod, AnyTraining

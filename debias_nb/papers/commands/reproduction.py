@@ -274,17 +274,20 @@ def batch(
         raise Exit(1)
 
 
-def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) -> list[Path]: # what was written
+def _write_some(
+    names: list[str], folder: Path, results, root: Path, keep=None, bar=None,
+) -> list[Path]: # what was written
     """Write some pages of the project in `root`: a worker may have begun elsewhere.
 
     What has no notebook yet is left out."""
-    from tqdm.auto import tqdm
     from ...runs.config import configured
     from ..pages.report import has_notebook, write_notebook, write_page
     paths = []
     folder.mkdir(parents=True, exist_ok=True)
     with chdir(root):
-        for name in tqdm(list(filter(has_notebook, names)), "pages", disable=len(names) < 10, leave=False):
+        for name in filter(has_notebook, names):
+            if bar is not None:
+                bar.update()
             if "/" in name and configured(f"{name}.*.yaml"):
                 paths += write_page(name, folder, results, keep)
             else:
@@ -304,23 +307,29 @@ def write_pages(
 
 def _write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep) -> list[Path]:
     from joblib import Parallel, cpu_count, delayed
+    from tqdm.auto import tqdm
     from ...runs.config import configured
     from ..notebooks import select_notebooks
     from ..pages.frame import Results, papers
-    from ..pages.report import BOOKS, OF_PAPER, write_tables
+    from ..pages.report import BOOKS, OF_PAPER, has_notebook, write_tables
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
     results = Results(fresh, is_page=True, pages=folder) # what is read for the pages of a paper serves the books, too
     if names:
         return _write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
-    paths = [*_write_some(["claims"], folder, results, root, keep), *write_tables(folder, results)] # that pages link
-    # papers side by side, the largest one here; the books speak of all of them
+    # papers side by side, the largest one here; the books speak of all of them, and pages link claims and tables
     largest, *smaller_groups = sorted(groups, key=len, reverse=True)
+    others = [name for name in BOOKS if name != "claims"]
     pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once
     write = delayed(_write_some)
-    elsewhere = pool(write(group, folder, Results(fresh, True, folder), root, keep) for group in smaller_groups)
-    paths += _write_some(largest, folder, results, root, keep)
-    others = [name for name in BOOKS if name != "claims"]
-    return [*paths, *chain(*elsewhere), *_write_some(others, folder, results, root, keep)]
+    total = sum(has_notebook(name) for name in chain(*groups, BOOKS))
+    with tqdm(total=total, desc="pages") as bar:
+        paths = [*_write_some(["claims"], folder, results, root, keep, bar), *write_tables(folder, results)]
+        elsewhere = pool(write(group, folder, Results(fresh, True, folder), root, keep) for group in smaller_groups)
+        paths += _write_some(largest, folder, results, root, keep, bar)
+        for group, written in zip(smaller_groups, elsewhere):
+            paths += written
+            bar.update(sum(map(has_notebook, group)))
+        return paths + _write_some(others, folder, results, root, keep, bar)
 
 
 @app.command(rich_help_panel=REPRODUCTION)
