@@ -74,7 +74,7 @@ def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
         return frozenset()
     text = SPELLING.sub("regularizer:", WORLDS.sub(r"worlds: \1", text))
     settings = parse_yaml(text, f"{file} at {commit[:8]}")
-    if profile in settings:
+    if isinstance(settings.get(profile), dict): # before, `paper` was the name of one
         settings = sections_of(settings, Path(file))[profile]
     of_runs = {name: settings[name] for name in ExperimentConfig.model_fields if name in settings and name != "tables"}
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
