@@ -101,6 +101,15 @@ def _float(loader, node):
     return loader.construct_yaml_float(node)
 
 
+def _bool(loader, node):
+    "Read `true` or `false`; refuse `NO` and `yes`, which YAML 1.1 takes for them."
+    if node.value.lower() not in ("true", "false"):
+        raise yaml.constructor.ConstructorError(None, None, f"{quoted(node.value)} is true or false in YAML 1.1: write "
+                                                "one of these, or a text in quotes", node.start_mark)
+    return loader.construct_yaml_bool(node)
+
+
+StrictLoader.add_constructor("tag:yaml.org,2002:bool", _bool)
 StrictLoader.add_constructor("tag:yaml.org,2002:int", _decimal)
 StrictLoader.add_constructor("tag:yaml.org,2002:float", _float)
 

@@ -4,7 +4,7 @@ python tools/docs.py                                            with mkdocs
 python tools/docs.py zensical build --strict --config-file      with another builder: a command that takes the path of
                                                                 a mkdocs.yml
 
-tools/site/mkdocs.yml has the contents and all settings, glossary.yaml the terms, site.css and site.js what every page
+tools/site/mkdocs.yml has the contents and all settings, site.css and site.js what every page
 gets. Notebooks of papers have no page of their own: reports/ shows what they show.
 """
 import ast
@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import latex2mathml.converter
@@ -30,19 +31,20 @@ PAGES = BUILD / "pages"
 PARTS = ROOT / "tools" / "site"
 BESIDE = (".png", ".svg", ".html") # files of reports and notebooks that the site has as well
 PUBLIC = {name: f"{getattr(debias_nb, name).__module__}.{name}" for name in sorted(debias_nb.__all__)}
-GLOSSARY = yaml.safe_load((PARTS / "glossary.yaml").read_text("utf-8"))
-TERMS = {term.lower(): re.sub(r"[^a-z0-9λ]+", "-", term.lower()).strip("-") for term in GLOSSARY} # -> their addresses
+GLOSSARY = (ROOT / "docs/glossary.md").read_text("utf-8")
+ENTRY = re.compile(r'^- <a id="(.+?)"></a>\*\*(.+?)\*\*: ', flags=re.M)
+TERMS = {term.lower(): address for address, term in ENTRY.findall(GLOSSARY.partition("## Terms")[2])} # of exact words
 # code, headings, links, formulas and HTML, in which no link is made; a name in code; a term
 WORDS = re.compile(
     r"^```.*?^```|^#.*?$|^ {4}.*?$|\[[^]]*\]\([^)]*\)|<(?P<tag>table|style|svg|summary|a)\b.*?</(?P=tag)>|<[^>]*>|"
     r"\$\$.*?\$\$|\$[^$\n]+\$|`(?P<name>\w+)`|`[^`\n]*`|(?<![\w-])(?P<term>%s)(?![\w-])"
-    % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))), re.S | re.M | re.I)
+    % "|".join(map(re.escape, sorted(TERMS, key=len, reverse=True))), re.S | re.M | re.I)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[([](.*?)\\[)\]]</\1>', re.S)
 
 
 def page_of(source: str) -> str: # source: a file of the project
     "Return where the site has a file: `losses/steps.md` for nbs/losses/steps.ipynb."
-    names = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
+    names = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "docs/glossary.md": "glossary.md"}
     return names.get(source, re.sub(r"\.ipynb$", ".md", source.removeprefix("nbs/")))
 
 
@@ -142,23 +144,23 @@ def write_pages() -> None:
         found = definitions(source)
         twice |= found & names.keys()
         names |= dict.fromkeys(found, paths[source])
-    links = Links({*paths.values(), "reference.md"}, {name: names[name] for name in names.keys() - twice})
+    pages = {*paths.values(), "reference.md", "glossary.md"}
+    links = Links(pages, {name: names[name] for name in names.keys() - twice})
     for source, page in paths.items():
         if source.endswith(".md"):
             text, pictures = (ROOT / source).read_text("utf-8"), {}
         else:
             reference = posixpath.relpath("nbs/reference.ipynb", posixpath.dirname(source))
             nb = nbformat.read(ROOT / source, as_version=4)
-            text, pictures = markdown(nb, f"{Path(page).stem}_files", lambda code: explained(code, reference))
-        text = relink(text, lambda address: links.resolved(source, address))
+            text, pictures = markdown(nb, f"{Path(page).stem}_files", partial(explained, reference=reference))
+        text = relink(text, partial(links.resolved, source))
         write(page, links.added(page, text))
         for name, picture in pictures.items():
             write(posixpath.join(posixpath.dirname(page), name), picture)
     for path in (path for folder in ("reports", "nbs") for path in (ROOT / folder).rglob("*")):
         if path.suffix in BESIDE:
             write(page_of(path.relative_to(ROOT).as_posix()), path.read_bytes())
-    terms = [f"- **{term}**{{ #{TERMS[term.lower()]} }}: {GLOSSARY[term]}" for term in sorted(GLOSSARY, key=str.lower)]
-    write("glossary.md", "\n".join(["# Glossary", "", *terms, ""]))
+    write("glossary.md", GLOSSARY)
     write("reference.md", "\n\n".join(["# Reference", "The names of `debias_nb`; versions promise these and no others.",
                                        *(f"::: {place}" for place in PUBLIC.values())]))
     for name in ("site.css", "site.js"):

@@ -21,6 +21,7 @@ from nbdev.clean import nbdev_clean
 
 from notebooks import ROOT, flags, is_of_paper, local, markdown, notebooks, relink, settings
 
+BAR = "application/vnd.jupyter.widget-view+json" # of Lab
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
 LARGEST = 65_000 # bytes of a picture
 PAPERS = ROOT / "nbs" / "papers"
@@ -45,7 +46,7 @@ def kept(outputs: list) -> list:
         data = output.get("data", {})
         if output.get("name") == "stdout":
             found.append(nbformat.from_dict(output | {"text": without_paths(output.text)}))
-        elif not data.keys().isdisjoint(KEPT) and "application/vnd.jupyter.widget-view+json" not in data: # no bar of Lab's
+        elif not data.keys().isdisjoint(KEPT) and BAR not in data:
             data = {kind: text if kind == "image/png" else without_paths(text) for kind, text in data.items()
                     if kind in KEPT}
             found.append(nbformat.from_dict(output | {"data": data, "metadata": {}}))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..checks import check_range
 from ..files import load_yaml, project_root
 from ..runs.config import ExperimentConfig, RunConfig
 from ..runs.settings import HingeTraining, MethodConfig, PairMethod
@@ -29,7 +30,6 @@ TEXTS_A_ROW = {
 }
 # task -> shape of bench/gpu.json
 BENCH_SHAPES = {"pairs": "900 x 32", "titles": "900 x 32", "answers": "140 x 128", "authors": "64 x 512"}
-RECORD_BYTES = 60e3 # of one run in results/
 
 
 def texts_a_row(run: RunConfig) -> tuple[float, int, int]: # trained; frozen in each epoch; frozen once
@@ -75,6 +75,7 @@ class Reckoning:
     def __init__(self, root: Path | None = None): # of the project; default: found from here
         root = root or project_root()
         self.assumptions = load_yaml(root / "experiments/costs.yaml")
+        check_range("experiments/costs.yaml: utilisation", self.assumptions["utilisation"], high=1, closed="right")
         bench = root / "bench/gpu.json"
         self.peak_shares = {} # task -> share of the device's peak, where it was measured
         measurement = json.loads(bench.read_text("utf-8")) if bench.is_file() else {"device": "cpu"}
@@ -143,15 +144,6 @@ class Reckoning:
         share = self.peak_shares.get(run.task, self.assumptions["utilisation"])
         peak = self.assumptions["peak"][dtype or run.encoder.dtype]
         return self.assumptions["overhead"] + self.operations(run) / (share * peak)
-
-    def disk(self, runs: list[RunConfig]) -> float:
-        "Reckon the bytes of data, of encoders in single precision, of the largest one in training, and of records."
-        names = {run.data.name for run in runs if run.data}
-        names |= {stage.corpus for stage in map(first_stage, runs) if stage}
-        encoders = {run.encoder.name: run for run in runs if run.encoder.name != "learned"}
-        parameters = [self.shape(run)["parameters"] for run in encoders.values()]
-        data = sum(self.size(name)["bytes"] for name in sorted(names))
-        return data + 4 * sum(parameters) + 12 * max(parameters, default=0) + RECORD_BYTES * len(runs)
 
 
 class CostKind(NamedTuple):

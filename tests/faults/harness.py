@@ -72,7 +72,8 @@ def make_project(folder: Path) -> Path:
     (folder / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf-8"))
     (folder / "experiments/printed/itvreg.yaml").write_text(
         (ROOT / "experiments/printed/itvreg.yaml").read_text("utf-8"))
-    (folder / "experiments/itvreg/demo.yaml").write_text(yaml.safe_dump({"planted": settings_of()}, sort_keys=False))
+    settings = settings_of() | {"planted": {}}
+    (folder / "experiments/itvreg/demo.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
     (folder / "nbs/papers/itvreg/demo.ipynb").write_text(json.dumps(NOTEBOOK))
     return folder
 

@@ -14,7 +14,7 @@ from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.commands.cli import app
 from debias_nb.papers.pages.frame import Results
-from debias_nb.papers.pages.claims import read_book
+from debias_nb.papers.pages.claims import read_claims
 from harness import QUICK, make_project
 
 
@@ -73,7 +73,6 @@ DAMAGED_SETTINGS = {
     "no number": (replacement("learning_rate: 0.02\n    epochs", "learning_rate: .nan\n    epochs"), "learning_rate: "),
     "an unknown method": (replacement("- Finetuned\n", "- Finetund\n"), "did you mean 'Finetuned'?"),
     "an unknown regularizer": (replacement("regularizer: itvreg", "regularizer: itvregg"), "did you mean 'itvreg'?"),
-    "another experiment": (replacement("experiment: demo", "experiment: other"), "itvreg/other"),
     "nothing": (lambda text: "", "a mapping is expected"),
     "a bracket left open": (replacement("scale: a toy world", "scale: [a"), "line "),
     "latin-1": (lambda text: text.replace("A demonstration", "Übung").encode("latin-1"), "UTF-8"),
@@ -138,7 +137,6 @@ DAMAGED_CLAIMS = {
     "an unknown relation": (replacement(">=", "=>"), "A1: no relation '=>'"),
     "an unknown key": (replacement("method:", "metod:"), "printed.0.metod: unknown key; did you mean 'method'?"),
     "another id": (replacement("A1", "1A"), "claims.0.id"),
-    "a claim that nothing repeats": (lambda text: text + "    repetition: Q-A1\n", "that repeats A1 called 'Q-A1'"),
 }
 
 
@@ -151,7 +149,7 @@ def test_claims(name, tmp_path, monkeypatch):
     (project / "experiments/itvreg/claims.yaml").write_text(damaged_text)
     monkeypatch.chdir(project)
     with no_change(project), pytest.raises(ConfigError) as e:
-        read_book("itvreg", Results())
+        read_claims("itvreg", Results())
     assert sentence in str(e.value) and "experiments/itvreg/claims.yaml" in str(e.value), e.value
 
 

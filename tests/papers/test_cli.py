@@ -1,9 +1,7 @@
 """The command line from outside: what is refused before a kernel starts, how it ends where something fails, and what
-status, pages and agreement say."""
-import functools
+pages, numbers and agreement say."""
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -28,7 +26,6 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, failed_record
-from debias_nb.papers.pages.cells import row_name
 from debias_nb.papers.pages.report import all_cells
 from debias_nb.runs.tasks import lacking
 from made import STATIC, experiment, record_of
@@ -157,7 +154,7 @@ def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, var
 
 
 @pytest.mark.parametrize(
-    "command", [["run", "itvreg/table03"], ["batch"], ["report"], ["status"], ["agree"]], ids=lambda c: c[0])
+    "command", [["run", "itvreg/table03"], ["batch"], ["report"], ["show", "1"], ["agree"]], ids=lambda c: c[0])
 def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, no_kernel, command):
     "The package is that of the clone, and the current folder is not in it."
     monkeypatch.chdir(tmp_path)
@@ -165,7 +162,7 @@ def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, n
     assert run.exit_code == 2 and f"and {tmp_path} is not in one" in run.stderr
 
 
-OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"],
+OF_A_CLONE = {"show": ["1"], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"],
               "weights": ["itvreg/table03", "--out", "."], "publish": ["itvreg/table03"]}
 
 
@@ -364,33 +361,27 @@ def test_what_asks_for_no_runs_is_refused(narrowing, name):
         runner.narrow(load_experiment("itvreg/table03", "planted"), **narrowing)
 
 
-# status and report
+# show and report
 
-@pytest.mark.slow
-def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
-    once = functools.cache(all_cells) # they are all that `status` prints
-    monkeypatch.setattr("debias_nb.papers.pages.report.all_cells", once)
-    run = shell("status", "itvreg")
-    assert once.cache_info().misses == 1
-    cells = once("itvreg")
-    assert once.cache_info().hits == 1
-    assert run.exit_code == 0
-    assert {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", run.stdout, re.M))
-    tables = yaml.safe_load((ROOT / "experiments/printed/itvreg.yaml").read_text())["tables"]
-    for table, content in tables.items():
-        mine = {}
-        for cell in cells:
-            if (cell.profile, cell.table) == ("paper", table):
-                mine[cell.row, cell.column] = cell.expected
-                assert (cell.value is None) == (cell.status in ("not run", "failed"))
-                assert cell.value is not None or cell.why
-        expected = {}
-        for cell in content["cells"]:
-            row = f"{cell['row'].get('base', 'MSMARCO')} · {row_name(**cell['row'])}"
-            expected[row, cell["column"]] = cell["value"]
-        assert mine == expected and len(mine) > 3, table
-    assert all(cell.expected is None for cell in cells if cell.profile != "paper"), "reduced runs are another thing"
-    assert all(cell.command for cell in cells if cell.table == "table3")
+@pytest.mark.parametrize("asked, lines", [
+    (["itvreg_titles"], ["itvreg_titles: +0.6 [+0.2, +1.0] by test: ", "  itvreg/table02.small:table2"]),
+    (["+1.3 [+0.9, +1.8]"], ["outreg_titles: "]), (["1.3", "--page", "itvreg/table02"], ["outreg_titles: "]),
+    (["14.7", "--page", "itvreg/table02"], ["table2, OutReg, citations by year (IID), potion-base-2M: 14.7"]),
+])
+def test_a_number_leads_to_its_runs(asked, lines):
+    told = shell("show", *asked).stdout.splitlines()
+    assert all(any(one.startswith(line) for one in told) for line in lines), told
+    assert any("settings: experiments/itvreg/table02.yaml" in one for one in told)
+    assert not any("−1.3" in one for one in told)
+
+
+@pytest.mark.parametrize("asked, message", [
+    (["99.9"], "no fact of reports/facts.csv"), (["99.9", "--page", "itvreg/table02"], "neither a cell of ours"),
+    (["1", "--page", "itvreg/table2"], "did you mean 'itvreg/table02'"),
+])
+def test_a_number_that_is_nowhere_is_refused(asked, message):
+    run = shell("show", *asked)
+    assert run.exit_code == 2 and message in run.stderr
 
 
 WITHOUT_TORCH = """
@@ -402,7 +393,7 @@ print("torch" in sys.modules)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["list", "report scan/table01 --out PAGES"])
+@pytest.mark.parametrize("command", ["show 14.7", "report scan/table01 --out PAGES"])
 def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
     process = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
     assert process.returncode == 0 and process.stdout.endswith("False\n"), process.stderr + process.stdout
@@ -441,9 +432,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
     shutil.copy(ROOT / "settings.ini", tmp_path)
     for name in (
-        "experiments/itvreg/table03.small.yaml", "experiments/itvreg/table03.paper.yaml",
-        "experiments/itvreg/known_texts.small.yaml",
-        "experiments/as_printed.yaml", "experiments/costs.yaml", "bench/aims.yaml", "bench/weights.json",
+        "experiments/itvreg/table03.yaml", "experiments/as_printed.yaml", "experiments/costs.yaml",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -457,7 +446,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
 
     result = shell("report", "--out", "pages")
     assert result.exit_code == 0, result.output
-    assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"COST.md", "README.md", "MAINTENANCE.md"}
+    assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"README.md"}
     page = (tmp_path / "pages/itvreg/table03.md").read_text()
     cells = [cell for cell in all_cells() if cell.profile == "small"]
     run_ids = {record["id"] for record in store.all() if record["status"] == "finished"}

@@ -1,13 +1,20 @@
-"Facts: how they look, that the file has all of them, and that sentences follow from them."
+"Facts: how they look, that the file has all of them, and that pages that sum up say nothing else."
 import json
-from dataclasses import replace
+import random
+import re
 from pathlib import Path
 
-import jinja2
 import pandas as pd
 import pytest
 
-from debias_nb.papers.pages.facts import Fact, Facts
+from debias_nb.files import sha256_file
+from debias_nb.papers.pages.claims import ask
+from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORDS, WORSE
+from debias_nb.papers.pages.facts import NUMBER, Fact, Facts
+from debias_nb.papers.pages.form import words_seen
+from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.report import page_path, seen_from_page
+from debias_nb.papers.pages.style import replace_names
 
 ROOT = Path(__file__).parents[2]
 FACTS = Facts.read()
@@ -27,35 +34,127 @@ def test_the_file_has_what_was_added(tmp_path):
     facts = Facts()
     facts.add("sites", "MiniLM, potion")
     facts.add("gain", None, [.25, -1.], "points", "itvreg/table03.small:table3", tests=2)
-    tests = pd.DataFrame({"table": "table3", "difference": [1., 3.], "verdict": ["better", "cannot tell"]})
-    facts.compare("compared", tests)
+    facts.add("nothing", None)
+    facts.ask("itvreg_titles", ask("itvreg_titles", Results()))
     (tmp_path / "facts.csv").write_text(facts.csv())
-    assert dict(Facts.read(tmp_path)) == dict(facts)
-    assert facts["compared"] == Fact("compared", None, 1., 3., "points", 2, 1, 0, 0, 1, "itvreg/table03.small:table3")
+    assert dict(Facts.read(tmp_path)) == dict(facts) and "nothing" not in facts
+    question = facts["itvreg_titles"]
+    assert (question.records, question.tests, question.word) == ("itvreg/table02.small:table2", 6, "within a point")
+    assert question.better + question.worse + question.within + question.open == 6
     with pytest.raises(ValueError, match="gain occurs twice"):
         facts.add("gain", 3)
-    assert facts.render("{{ gain | extent }}; {{ compared.better }} of {{ compared.tests }}; {{ sites | list }}") == (
-        "stayed within a point (−1.0 to +0.2); 1 of 2; MiniLM and potion")
-    with pytest.raises(jinja2.UndefinedError, match="nothing"):
-        facts.render("{{ nothing }}")
+    assert facts.render("{{ gain | extent }}; {{ itvreg_titles.estimate }}; {{ sites | list }}") == (
+        "stayed within a point (−1.0 to +0.2); +0.6 [+0.2, +1.0]; MiniLM and potion")
 
 
-def texts_of(notebook):
-    "Read the cells of Markdown that name facts: text and what it shows."
-    for cell in json.loads((ROOT / f"nbs/papers/{notebook}.ipynb").read_text("utf-8"))["cells"]:
+def test_a_fact_that_no_run_gives_says_so_whatever_is_asked_of_it():
+    text = ("{{ lost }} {{ lost.estimate }} {{ lost | extent }} {% if lost > 1 %}x{% endif %}{{ lost.a + 1 }} "
+            "{{ claim('X') }}")
+    assert Facts().render(text) == " ".join(["*not run here*"] * 4) + " [X](./claims.ipynb#x): **not run here**"
+
+
+def cells_of(notebook):
+    return json.loads((ROOT / f"nbs/{notebook}.ipynb").read_text("utf-8"))["cells"]
+
+
+def parts_of(name, facts):
+    "What the text cells of a paper's notebook say, as its page has it."
+    for cell in cells_of(f"papers/{name}"):
         source = "".join(cell["source"])
         if source.startswith("%%markdown"):
-            yield source.partition("\n")[2], "".join(cell["outputs"][0]["data"]["text/markdown"])
+            source = replace_names(facts.render(source.partition("\n")[2]))
+        elif cell["cell_type"] != "markdown":
+            continue
+        yield seen_from_page(source, name).strip()
 
 
-def said(text, **changes):
-    "Render a text where some facts have other values: a dict of these each."
-    facts = Facts(FACTS.values())
-    facts |= {name: replace(FACTS[name], **other) for name, other in changes.items()}
-    return facts.render(text)
+def parts_of_readme(facts):
+    "What the cells of README's notebook show that name facts."
+    for cell in cells_of("index"):
+        source = "".join(cell["source"])
+        if "facts.render" in source:
+            shown = []
+            exec(source, {"facts": facts, "Markdown": shown.append})
+            yield from shown[0].replace("](papers/", "](nbs/papers/").replace("](read/", "](nbs/read/").replace(
+                "](../", "](").replace("](names", "](nbs/names").strip().split("\n\n")
 
 
-def head(number):
-    return f'{{% from "findings/heads" import head{number} %}}{{{{ head{number} }}}}'
+def rows_of_claims():
+    "The rows of CLAIMS, from the table of claims."
+    claims = pd.read_csv(ROOT / "reports/claims.csv").fillna("")
+    for claim, own in claims.groupby("claim", sort=False):
+        small, planted = (own[own.profile == profile].iloc[0] for profile in ("small", "planted"))
+        yield replace_names(f'| <a id="{claim.lower()}"></a>{claim} | {small.statement} | {small.reported} | '
+                            f"{small.ours} | **{small.word}** | {planted.word} |")
 
 
+def rows_of_contents():
+    "The rows of the table of pages, from the pages."
+    for row in re.findall(r"(?m)^\| [ABC], .*\|$", (ROOT / "reports/README.md").read_text("utf-8")):
+        _, about, link, compared, reported, ours, *_ = re.split(r" ?\| ?", row)
+        page = (ROOT / "reports" / re.search(r"\(\./(\S+)\)", link)[1]).read_text("utf-8")
+        yield from (cell for cell in (reported, ours) if cell and cell not in page)
+
+
+PAGES = {
+    "findings": lambda: parts_of("findings", FACTS), "README": lambda: parts_of_readme(FACTS), "claims": rows_of_claims,
+    "studies/new_data": lambda: parts_of("studies/new_data", FACTS)}
+
+
+def text_of(page):
+    path = ROOT / "README.md" if page == "README" else ROOT / "reports" / page_path(page)
+    return path.read_text("utf-8")
+
+
+def other(number, draw):
+    "The number with another sign or another digit."
+    sign = {"+": "−", "−": "+"}.get(number[0])
+    if sign and draw.random() < .5:
+        return sign + number[1:]
+    place = draw.choice([place for place, letter in enumerate(number) if letter.isdigit()])
+    digit = draw.choice("0123456789".replace(number[place], ""))
+    return number[:place] + digit + number[place + 1:]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_that_sum_up_say_what_their_facts_say_and_each_turned_number_is_seen(page):
+    text, parts, draw = text_of(page), [*PAGES[page]()], random.Random(0)
+    assert [part for part in parts if part not in text] == []
+    numbers = [(part, match) for part in parts for match in NUMBER.finditer(part)]
+    for part, match in draw.sample(numbers, min(60, len(numbers))):
+        turned = part[:match.start()] + other(match.group(), draw) + part[match.end():]
+        assert any(one not in text.replace(part, turned) for one in parts), (part, turned)
+
+
+def test_the_table_of_pages_quotes_them():
+    assert [*rows_of_contents()] == []
+
+
+def test_a_changed_digit_of_a_table_is_noticed():
+    lines = [line.split("  ") for line in (ROOT / "reports/sha256.txt").read_text("utf-8").splitlines()]
+    assert {"claims.csv", "cells.csv", "differences.csv", "facts.csv", "../experiments/weights.csv"} <= {
+        name for _, name in lines}
+    assert [name for hashed, name in lines if sha256_file(ROOT / "reports" / name) != hashed] == []
+
+
+HEADS = { # a finding -> what its head rests on
+    1: {"tuned_sites": [WORSE], "tuned_offers": [BETTER], "tuned_titles": [BETTER]},
+    2: {"averaged_sites": [BETTER], "averaged_offers": [WORSE]},
+    4: {"itvreg_titles": [WITHIN], "itvreg_sites": [WITHIN], "itvreg_offers": [WITHIN], "outreg_titles": [BETTER],
+        "outreg_offers": [WORSE]},
+    5: {"topics": [OPEN, WITHIN]}, 6: {"scan_again": [OPEN, WITHIN, WORSE]}}
+
+
+@pytest.mark.parametrize("finding", HEADS)
+def test_heads_of_findings_follow_from_their_questions(finding):
+    assert [name for name, words in HEADS[finding].items() if FACTS[name].word not in words] == []
+
+
+def test_findings_are_six_of_150_words_each_with_its_picture():
+    _, *findings = re.split(r"(?m)^## ", text_of("findings"))
+    assert len(findings) == 6 and all(finding.count("![") == 1 for finding in findings)
+    assert max(map(words_seen, findings)) <= 150, [*map(words_seen, findings)]
+
+
+def test_words_of_facts_are_those_of_estimates():
+    assert {fact.word for fact in FACTS.values() if fact.mean is not None} <= {*WORDS}

@@ -1,7 +1,5 @@
-"Pages that print claims, made from the records of a project that is made here: a column of numbers for each verdict."
-import re
+"Pages that name claims, made from the records of a project that is made here: a column of numbers for each word."
 import shutil
-from itertools import permutations
 from pathlib import Path
 
 import nbformat
@@ -13,17 +11,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
-from debias_nb.papers.pages.cells import row_name
-from debias_nb.papers.pages.expected import load_expected
-from debias_nb.papers.pages.frame import Results, only
-from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
-from debias_nb.papers.pages.claims import ESTIMATES_FILE, VERDICTS, read_book
-from debias_nb.papers.pages.claims import resting_on
-from debias_nb.papers.pages.printed import POINTS
+from debias_nb.papers.pages.claims import CLAIMS_FILE, claims_table, read_claims, resting_on, unknown_names
+from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page, write_tables
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
 
-from cells import a_run
 
 ROOT = Path(__file__).parents[2]
 REGULARIZERS = {"ITVReg": "itvreg", "OutReg": "outreg", "SimCSE": "simcse", "MaskReg": "maskreg", "L2-SP": "l2sp"}
@@ -37,7 +30,7 @@ LEVELS = { # method -> what it adds to plain fine-tuning on either test, and how
 }
 CLAIMS = { # id -> statement, what is compared, and what the answer is
     "A1": ("ITVReg is above plain fine-tuning.", ("ITVReg", "Finetuned"), "Yes"),
-    "A2": ("OutReg is above plain fine-tuning.", ("OutReg", "Finetuned"), "No, the reverse"),
+    "A2": ("OutReg is above plain fine-tuning.", ("OutReg", "Finetuned"), "No: the reverse"),
     "A3": ("SimCSE is above plain fine-tuning.", ("SimCSE", "Finetuned"), "No: within a point"),
     "A4": ("MaskReg is above plain fine-tuning.", ("MaskReg", "Finetuned"), "Cannot tell"),
     "A5": ("ITVAug is above plain fine-tuning.", ("ITVAug", "Finetuned"), "Not run"),
@@ -58,7 +51,7 @@ def configuration(name, **changes):
     methods = [{"name": method, "regularizer": kind, "weight": .1} | MASKING.get(kind, {})
                for method, kind in REGULARIZERS.items()]
     return {
-        "paper": "itvreg", "experiment": name, "profile": "small", "title": f"Does {name} help?",
+        "title": f"Does {name} help?",
         "scale": "numbers that were made up",
         "encoders": [{"name": "potion-base-2M", "kind": "static"}],
         "methods": [{"name": "Base", "trained": False}, {"name": "Finetuned"}, *methods,
@@ -66,7 +59,7 @@ def configuration(name, **changes):
         "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}], "methods": METHODS,
                     "evaluate": list(TESTS),
                     "training": {"learning_rate": .1, "epochs": 1, "batch_size": 8}, "seeds": [0, 1, 2, 3, 4, 5]}],
-        "tables": [table]} | changes
+        "tables": [table], "small": {}} | changes
 
 
 def record_of(run, rng):
@@ -96,19 +89,19 @@ RESULTS_CELL = ("from debias_nb.papers.pages.frame import Results\nresults = Res
 SHOWN = ("from IPython.display import Markdown\nfrom debias_nb.papers.pages.claims import errata_page\n"
          "Markdown(*errata_page('itvreg'))",)
 PAGE = ("""
-from debias_nb.papers.pages.answers import answer, summarize
+from debias_nb.papers.pages.answers import answer
+from debias_nb.papers.pages.compare import Question, differences
+from debias_nb.papers.pages.form import show_table
 from debias_nb.papers.pages.frame import only
-from debias_nb.papers.pages.plots import estimate_plot
-from debias_nb.papers.pages.tables import differences, show
-from debias_nb.papers.pages.claims import resting_on
 runs = results.study("itvreg/demo", "small")
-changes = differences(runs["demo"])
-compared = summarize({'all': changes})
-show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", compared)
-show(resting_on(results, runs))
-show(estimate_plot(compared.attrs["rows"]), alt="dots")
+question = Question("ITVReg − plain", only(differences(runs["demo"]), method="ITVReg"))
+show_table(results, [runs], answer(question, "ITVReg"), [question])
 print("six seeds")
 """,)
+LACKING = ("""
+nothing, = only(differences(runs["demo"]), method="nobody").paired
+""",)
+AFTER = ("print(nothing.difference)",)
 PAPER_VALUES = {"ITVReg": 60., "OutReg": 40., "Finetuned": 50.}
 
 
@@ -121,7 +114,7 @@ def project(tmp_path_factory):
         (root / folder).mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name, settings in (("demo", {}), ("more", {"page": "demo"})):
-        path = root / f"experiments/itvreg/{name}.small.yaml"
+        path = root / f"experiments/itvreg/{name}.yaml"
         path.write_text(yaml.safe_dump(configuration(name, **settings)), "utf-8")
         for run in load_experiment(f"itvreg/{name}", "small", root).runs():
             if run.method.name in LEVELS:
@@ -146,6 +139,7 @@ def project(tmp_path_factory):
     folder = root / "nbs/papers/itvreg"
     (folder / "errata.ipynb").write_text(notebook("# Errata", RESULTS_CELL, SHOWN), "utf-8")
     (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](../claims.ipynb#a1)", RESULTS_CELL, PAGE,
+                                                LACKING, AFTER,
                                                 "## Where\n\n" + "a line\n" * 50), "utf-8")
     return root
 
@@ -156,45 +150,39 @@ def in_project(project, monkeypatch):
     return project
 
 
-def test_each_claim_gets_the_answer_of_its_numbers(in_project):
+def test_each_claim_gets_the_answer_of_its_numbers(in_project, monkeypatch):
     results = Results()
-    book = read_book("itvreg", results)
-    assert book is read_book("itvreg", results), "read once"
-    assert ("itvreg/demo", "small") in results.values
-    assert {id: book.verdict(id) for id in CLAIMS} == {id: answer for id, (_, _, answer) in CLAIMS.items()}
-    assert book.measured("A1").startswith("ITVReg − Finetuned: +5.0 [") and book.measured("A5") == ""
-    estimates = only(book.estimates, profile="small").drop_duplicates("claim").set_index("claim")
-    assert estimates.loc["A1", "printed_size"] == "excluded" and estimates.loc["A7a", "place"] == "Section 2"
-    assert estimates.loc["A1", "printed"] == "ITVReg − Finetuned: +10.00"
-    assert estimates.loc["A2", "printed"] == "OutReg − Finetuned: −10.00 (no)" and estimates.loc["A3", "printed"] == ""
-    assert estimates.loc[["A7a", "A7b"], "verdict"].tolist() == ["Yes", "Yes"]
-    assert estimates.loc["A7b", "statement"] == "SimCSE is above OutReg."
-    assert set(book.estimates.claim) == {*CLAIMS, "A7a", "A7b"} and set(book.estimates.verdict) <= {*VERDICTS}
+    claims = read_claims("itvreg", results)
+    assert claims is read_claims("itvreg", results), "read once"
+    assert {id: claims[id].word() for id in CLAIMS} == {id: answer for id, (_, _, answer) in CLAIMS.items()}
+    assert claims["A1"].ours_text().startswith("ITVReg − Finetuned: +5.0 [") and claims["A5"].ours_text() == ""
+    assert claims["A1"].ours_text().endswith("better †") and claims["A7a"].place == "Section 2"
+    assert claims["A1"].reported_text == "ITVReg − Finetuned: +10.00"
+    assert claims["A2"].reported_text == "OutReg − Finetuned: −10.00 (no)" and claims["A3"].reported_text == ""
+    assert [claims[id].word() for id in ("A7a", "A7b")] == ["Yes", "Yes"] and {*claims} == {*CLAIMS, "A7a", "A7b"}
+    assert unknown_names(results) == []
 
 
-def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
+def test_a_page_is_written_with_its_answer_first_and_goes_on_where_runs_lack(in_project, tmp_path, monkeypatch, capfd):
     results = Results(is_page=True, pages=tmp_path)
-    read_book("itvreg", Results()).estimates.to_csv(tmp_path / ESTIMATES_FILE)
+    monkeypatch.setattr("debias_nb.papers.pages.claims.PAPER_LETTERS", {"itvreg": "A"})
+    claims_table(results).to_csv(tmp_path / CLAIMS_FILE)
     names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
-    assert names == {"demo.md", "demo.1.svg", "demo.csv", "demo.differences.csv"}
+    assert names == {"demo.md", "demo.1.svg"}
     page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
     title, answer, *_ = page.split("\n\n")
-    assert title == "# Does it help?"
-    assert answer.startswith("**Answer.** Yes: ITVReg is ")
-    assert "points above plain fine-tuning [+" in answer
-    assert "[A1](../CLAIMS.md#a1) (**Yes**)" in page
-    assert "```\nsix seeds\n```" in page
-    assert "![dots](./demo.1.svg)" in page
-    assert ("[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo --profile "
-            "small`" in page)
+    assert title == "# Does it help?" and answer.startswith("**Answer.** Yes. ITVReg is ")
+    assert "points above plain fine-tuning [+" in answer and "[A1](../CLAIMS.md#a1) (**Yes**)" in page
+    assert "```\nsix seeds\n```" in page and "](./demo.1.svg)" in page
+    assert "[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo" in page
     assert ("[Claims](../CLAIMS.md#a1)" in page
             and "<summary>Where</summary>" in page), "links lead to pages, long sections are folded"
-    rows = pd.read_csv(tmp_path / "itvreg/demo.differences.csv")
-    assert set(rows.table) == {"demo", "more"}, "all experiments of a page"
-    assert set(rows.method) == {*LEVELS} - {"Finetuned"}
-    cells = all_cells("itvreg")
-    assert {cell.status for cell in cells} == {"measured", "not run"}
-    assert len([cell for cell in cells if cell.profile == "paper"]) == 3
+    assert page.count("*not run here*") == 2 and "cell" in capfd.readouterr().err
+    write_tables(tmp_path, results)
+    rows, cells = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("differences", "cells"))
+    assert set(rows.table) == {"demo", "more"} and set(rows.method) == {*LEVELS} - {"Finetuned"}
+    assert {*cells.status} == {"measured"} and {one.status for one in all_cells("itvreg")} == {"measured", "not run"}
+    assert len([cell for cell in all_cells("itvreg") if cell.profile == "paper"]) == 3
     with pytest.raises(ConfigError, match="no paper 'itvre'; did you mean 'itvreg'"):
         all_cells("itvre")
 
@@ -202,92 +190,28 @@ def test_a_page_is_written_with_its_answer_first(in_project, tmp_path):
 def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     paths = write_pages(["itvreg"], tmp_path, False, in_project)
     assert {path.stem for path in paths if path.suffix == ".md"} == {"demo", "errata"}
-    assert "**Verdict:** contradicted" in (tmp_path / "itvreg/errata.md").read_text("utf-8")
+    assert "**Result:** contradicted" in (tmp_path / "itvreg/errata.md").read_text("utf-8")
     broken = in_project / "nbs/papers/itvreg/more.ipynb"
-    broken.write_text(notebook(("1 / 0",)), "utf-8")
-    with pytest.raises(ZeroDivisionError) as error:
+    broken.write_text(notebook(("None + 0",)), "utf-8")
+    with pytest.raises(TypeError) as error:
         write_pages(["itvreg/more"], tmp_path, False, in_project)
-    assert error.value.__notes__ == ["in more.ipynb: 1 / 0"]
+    assert error.value.__notes__ == ["in more.ipynb: None + 0"]
     broken.unlink()
     with pytest.raises(ValueError, match="nothing of text/latex can stand on a page"):
         richest_output({"text/latex": "x"})
     assert arrange("# T\n\nabout\n\n## Other scales\n\nx", "line").count("<details") == 1
 
 
-def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_refused(in_project, tmp_path):
+def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_told(in_project, tmp_path, monkeypatch):
     results = Results()
+    monkeypatch.setattr("debias_nb.papers.pages.claims.PAPER_LETTERS", {"itvreg": "A"})
     study = results.load("itvreg/demo", "small")
     results.pages = tmp_path
     assert resting_on(results, study) == "", "no table of claims"
-    read_book("itvreg", results).estimates.to_csv(tmp_path / ESTIMATES_FILE)
-    assert resting_on(results, study).startswith("Claims on these runs, each judged over all of its comparisons: [A1]")
+    claims_table(results).to_csv(tmp_path / CLAIMS_FILE)
+    assert resting_on(results, study).startswith("Claims on these runs, each over all of its tests: [A1]")
     path = in_project / "experiments/itvreg/claims.yaml"
     content = path.read_text("utf-8")
     path.write_text(content.replace("table: demo", "table: dem"), "utf-8")
-    with pytest.raises(ConfigError, match="claims.yaml: A1: no table 'dem'"):
-        read_book("itvreg", Results())
+    assert unknown_names(Results())[0].startswith("experiments/itvreg/claims.yaml: A1: no table 'dem'; did you mean")
     path.write_text(content, "utf-8")
-
-
-# ---------------------------------------------------------------- what records say beyond their metrics
-
-
-def weight_record(method="ITVReg", seed=0, **extra):
-    "A record with something beyond its metrics."
-    return {"run": a_run(method), "seed": seed, "extra": extra, "metrics": {"cross": {"queries": 5 + seed}}}
-
-
-# ---------------------------------------------------------------- what is printed, and what is ours beside it
-
-
-ESTIMATES = pd.read_csv(ROOT / "reports" / ESTIMATES_FILE).query("profile == 'small'").fillna("")
-PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| "
-                          r"topics)?(?: \((?:no|\d+ of \d+)\))?")
-NAMES = r"`?(?P<a>.+?)`? (?P<sign>[−/]) `?(?P<b>.+?)`?"
-SUM = "sum of "
-
-
-def mismatch(paper_text, ours, values=()): # values: as `printed_differences`
-    "Say where a printed number is no named difference, or has another direction or other names than ours."
-    sums = [name for part in ours.split("; ") if (name := part.partition(": ")[0]).startswith(SUM)]
-    pairs = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours
-             and not part.startswith(SUM)]
-    firsts, seconds = {pair["a"] for pair in pairs}, {pair["b"] for pair in pairs}
-    for part in paper_text.split("; "):
-        match = PRINTED_PART.fullmatch(part)
-        if match and match["name"].startswith(SUM): # of two differences, which has one name here and there
-            if sums and match["name"] not in sums or match["unit"]:
-                return f"{part}: another sum, or unit"
-            continue
-        pair = match and re.fullmatch(NAMES, match["name"])
-        if not pair:
-            return f"{part}: no difference is named"
-        ends = [match["low"], match["high"] or match["low"]]
-        if ((pair["sign"] == "/") != (match["unit"] == " times")
-            or any((end[0] in "+−") == bool(match["unit"]) for end in ends)):
-            return f"{part}: another unit"
-        if pair["a"] in seconds - firsts:
-            return f"{part}: ours are taken from {pair['a']}"
-        numbers = values and values.get((pair["a"], pair["b"], pair["sign"]))
-        if numbers and not {float(end.replace("−", "-").replace(",", "")) for end in ends} <= numbers:
-            return f"{part}: not what the two differ by"
-    return ""
-
-
-def printed_differences(paper):
-    "Return each pair of methods of a paper, with all their differences in points and ratios, cell by cell."
-    problem = {}
-    for table in load_expected(paper).tables.values():
-        cells = {}
-        for cell in table.cells:
-            names = dict(cell.row)
-            place = (names.pop("base", ""), cell.column)
-            if cell.value:
-                cells.setdefault(place, {})[row_name(**names)] = cell.value * POINTS[table.unit]
-        for values in cells.values():
-            for (a, value), (b, second_value) in permutations(values.items(), 2):
-                problem.setdefault((a, b, "−"), set()).add(round(value - second_value, 2))
-                problem.setdefault((a, b, "/"), set()).add(round(value / second_value, 2))
-    return problem
-
-

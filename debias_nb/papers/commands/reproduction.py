@@ -107,6 +107,8 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"],
                     rows))
     echo(f"steps, memory and hours {basis}; runs that several experiments share are counted in each")
+    if not fresh and not any(row[1] != "0" for row in rows):
+        echo("all of these runs have a record; with --fresh this says what it takes to make them again")
     if lacking:
         echo(f"left out: {counted(lacking, 'runs')} on data that you download by hand (debias-nb data)")
     if unknown:
@@ -297,6 +299,13 @@ def write_pages(
     names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None,
 ) -> list[Path]: # what was written
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
+    from ..pages.report import seal
+    paths = _write_pages(names, folder, fresh, root, keep)
+    seal(folder)
+    return paths
+
+
+def _write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep) -> list[Path]:
     from joblib import Parallel, cpu_count, delayed
     from tqdm.auto import tqdm
     from ...runs.config import configured

@@ -382,7 +382,7 @@ def seen_from(text: str, folder: str) -> str: # text: Markdown with links from t
 
 
 def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # Markdown
-    "Tabulate settings: what is printed, what each profile has, and why; then what they are of, and their place."
+    "Tabulate settings: reported, of each profile where it is another one, and why; what they are of, and their place."
     alike = {} # experiments that have the same of a setting are one row
     for comparison in comparisons:
         key = id(comparison.setting), *comparison.here.items()
@@ -399,7 +399,9 @@ def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # M
         own = cells.pop("small")
         rows.append([first.setting.name, first.of_paper, own, "; ".join(first.why), *cells.values(),
                      ", ".join(dict.fromkeys(links)), first.place])
-    table = text_table(["setting", "reported", "small", "why", *cells, "of", "in"], rows)
+    head = ["setting", "reported", "small", "why", "planted", "paper", "of", "in"]
+    telling = [number for number in range(len(head)) if {row[number] for row in rows} - {"", "—", "as reported"}]
+    table = text_table([head[number] for number in telling], [[row[number] for number in telling] for row in rows])
     return seen_from(table, f"nbs/papers/{paper}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ...checks import ConfigError, check_known
-from ...files import project_root
+from ...files import project_root, sha256_file
 from .cells import COMPLETE, Cell, is_printed, row_name
 from .claims import PAPER_LETTERS
 from .compare import differences
@@ -117,6 +117,13 @@ def write_tables(folder: Path, results: Results) -> list[Path]: # what was writt
     for path, frame in zip(paths, frames.values()):
         frame.to_csv(path, index=False, float_format="%.3f", lineterminator="\n")
     return paths
+
+
+def seal(folder: Path) -> None:
+    "Write the hashes of the tables beside the pages and of the hashes of weights: a changed digit is noticed."
+    tables = [*sorted(folder.glob("*.csv")), folder.parent / "experiments/weights.csv"]
+    lines = [f"{sha256_file(path)}  {posixpath.relpath(path, folder)}\n" for path in tables if path.is_file()]
+    (folder / "sha256.txt").write_text("".join(lines), "utf-8")
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
