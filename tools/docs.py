@@ -96,12 +96,13 @@ class Links:
 
     def __init__(self, pages: set[str], names: dict[str, str]): # names: exported ones -> page
         self.pages, self.names = pages, names
+        self.pictures = {} # that the page itself shows
         self.lost = []
 
     def resolved(self, source: str, address: str) -> str:
         "An address in the text of `source`: to a page, a file beside the pages, or the code host."
         target = local(address, posixpath.dirname(source))
-        if target is None:
+        if target is None or address in self.pictures:
             return address
         name, part = target
         page = page_of(name)
@@ -148,14 +149,15 @@ def write_pages() -> None:
     links = Links(pages, {name: names[name] for name in names.keys() - twice})
     for source, page in paths.items():
         if source.endswith(".md"):
-            text, pictures = (ROOT / source).read_text("utf-8"), {}
+            text, links.pictures = (ROOT / source).read_text("utf-8"), {}
         else:
             reference = posixpath.relpath("nbs/reference.ipynb", posixpath.dirname(source))
             nb = nbformat.read(ROOT / source, as_version=4)
-            text, pictures = markdown(nb, f"{Path(page).stem}_files", partial(explained, reference=reference))
+            text, links.pictures = markdown(nb, f"{Path(page).stem}_files", partial(explained, reference=reference))
+        text = re.sub(r"!\[([^]]*)\]\(https?:[^)]*\)", r"\1", text) # words stand for a picture of another host
         text = relink(text, partial(links.resolved, source))
         write(page, links.added(page, text))
-        for name, picture in pictures.items():
+        for name, picture in links.pictures.items():
             write(posixpath.join(posixpath.dirname(page), name), picture)
     for path in (path for folder in ("reports", "nbs") for path in (ROOT / folder).rglob("*")):
         if path.suffix in BESIDE:
