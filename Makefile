@@ -105,7 +105,7 @@ test: $(VENV)/.stamp | .cache ## check style, types and imports, run every noteb
 	$(BIN)/lint-imports --no-cache > .cache/imports.txt || { cat .cache/imports.txt; exit 1; }
 	$(BIN)/deptry debias_nb 2> .cache/packages.txt || { cat .cache/packages.txt; exit 1; }
 	$(BIN)/zizmor --offline --quiet .github
-	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
+	OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/nbdev_test
 	$(PYTEST) -m "$(SELECTED)"
 
 # Trials of different lengths: whoever is done takes what is left.
@@ -130,8 +130,17 @@ $(LIBRARY_VENV)/.stamp: pyproject.toml $(if $(findstring $(BIN)/uv,$(UV)),$(VENV
 test-library: $(LIBRARY_VENV)/.stamp ## test the library alone, without a notebook stack (LIBRARY_PYTHON=3.11 RESOLUTION=highest)
 	OMP_NUM_THREADS=1 $(LIBRARY_VENV)/bin/python -m pytest -m "library and not slow" -p no:cacheprovider
 
+# Two builds of torch, each with what it asks for, and one file of what both share. `PIP_FIND_LINKS` names a folder with a CPU build.
+COMPILE = env -u PIP_FIND_LINKS -u UV_FIND_LINKS $(BIN)/uv pip compile pyproject.toml --extra repro --extra dev --extra minilm \
+	--constraint requirements/constraints.txt --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+	--upgrade --generate-hashes --no-annotate --no-header --quiet
+CPU_BUILD = --find-links $${PIP_FIND_LINKS:?must name a folder with a CPU build of torch}
+
 lock: $(VENV)/.stamp ## pin every package of an installation with its hashes
-	$(BIN)/python tools/lock.py
+	$(COMPILE) $(CPU_BUILD) --no-emit-package torch --output-file requirements/common.lock
+	shared=$$(sed -n 's/^\([^ ]*\)==.*/--no-emit-package \1/p' requirements/common.lock) \
+	&& $(COMPILE) $(CPU_BUILD) $$shared --output-file requirements/cpu.lock \
+	&& $(COMPILE) $$shared --output-file requirements/cuda.lock
 
 dist: $(VENV)/.stamp-release ## build sdist and wheel of what is committed, check them, and diagnose with each in an empty environment
 	$(BIN)/python tools/dist.py
@@ -143,16 +152,15 @@ docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the noteboo
 # ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that follow from them.
 sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some notebooks
 	$(BIN)/nbdev_export
-	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep $(ONLY)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py $(ONLY)
 	$(MAKE) --no-print-directory made
 
 # What is made of the notebooks and the records without a training.
 made:
 	$(BIN)/nbdev_export
-	$(BIN)/python tools/notebooks.py
+	$(BIN)/nbdev_clean
 	$(BIN)/python tools/outputs.py --papers $(ONLY)
 	$(if $(ONLY),,$(BIN)/python tools/diagnose_cases.py --pages)
-	$(BIN)/python tools/readme.py
 
 check: $(VENV)/.stamp | .cache ## in a fresh clone of the commit: make library, papers' outputs, pages and README.md anew; git says what differs
 	fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \

@@ -109,7 +109,7 @@ def measure(options) -> tuple[dict, dict]:
     columns = {"CPU s": "seconds", "GB": "peak_gb", "ratio": "ratio"}
     with tempfile.TemporaryDirectory() as folder:
         name = save_models(Path(folder))
-        begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo", "--overwrite"]}, folder,
+        begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo"]}, folder,
                          options.repeats)
         print_variants("without data", begun, columns)
         diagnoses, retrievals = {}, {}

@@ -41,3 +41,10 @@ def leads(path, part):
     if not path.exists():
         return False
     return path.suffix not in (".md", ".ipynb") or part.removeprefix("#") in {"", *anchors(path)}
+
+
+def test_the_glossary_says_each_term_once_in_two_sentences():
+    text = (ROOT / "docs/glossary.md").read_text("utf-8")
+    entries = re.findall(r'(?m)^- <a id="(.+?)"></a>\*\*(.+?)\*\*: (.+)$', text)
+    assert len(entries) == len(re.findall("(?m)^- ", text)) == len({place for place, *_ in entries})
+    assert [term for _, term, text in entries if len(re.findall(r"[.?!](?= [A-Z]|$)", text)) not in (1, 2)] == []

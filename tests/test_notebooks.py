@@ -5,7 +5,9 @@ import re
 import symtable
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from cells import python_of
 from notebooks import ROOT, notebooks, settings
@@ -110,6 +112,27 @@ def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
     nb = json.loads(path.read_text("utf-8"))
     assert not any(re.search(r"^#\|\s*(export|default_exp)", source, re.M) for source in code(path))
     assert unknown_words(nb["cells"]) == []
+
+
+@pytest.mark.slow # tools/outputs.py runs them from their own folder
+@pytest.mark.parametrize("path", READ, ids=name_of)
+def test_a_notebook_to_read_runs_from_the_root_of_the_clone(path):
+    nb = nbformat.read(path, as_version=4)
+    NotebookClient(nb, timeout=600, resources={"metadata": {"path": str(ROOT)}}).execute()
+
+
+FIRST = 40 # lines of code before a reader sees a picture, where all code is shown
+
+
+@pytest.mark.parametrize("path", READ, ids=name_of)
+def test_the_first_picture_of_a_notebook_to_read_comes_early(path):
+    lines = 0
+    for cell in cells(path):
+        if cell["cell_type"] == "code":
+            lines += len(cell["source"])
+            if any("image/svg+xml" in output.get("data", {}) for output in cell["outputs"]):
+                break
+    assert lines <= FIRST
 
 
 # Parameters.

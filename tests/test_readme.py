@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
 TOOL = "\n\n".join(texts(ROOT / "nbs/diagnosis/check.ipynb"))
 PAGES = TEXT + TOOL + "\n".join(
-    path.read_text("utf-8") for path in (ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))))
+    path.read_text("utf-8")
+    for path in (ROOT / "CONTRIBUTING.md", ROOT / "SKILL.md", *sorted((ROOT / "docs").glob("*.md"))))
 HEADERS = "\n".join(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
                     for folder in ("tools", "bench") for path in sorted((ROOT / folder).glob("*.py")))
 PROGRAMS = r"(?:\.venv/bin/)?(?:debias-nb|make|python (?:tools|bench)/\w+\.py|papermill) "
@@ -25,7 +26,7 @@ PROGRAMS = r"(?:\.venv/bin/)?(?:debias-nb|make|python (?:tools|bench)/\w+\.py|pa
 
 def printed_commands() -> list[str]:
     "The commands of fenced blocks, of code in a sentence, and of the headers of tools, each once."
-    lines = "\n".join(re.findall(r"```sh\n(.*?)```", PAGES, flags=re.S)).splitlines()
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", PAGES, flags=re.S)).replace("\\\n", "").splitlines()
     lines += re.findall(rf"`({PROGRAMS}[^`]+)`", PAGES)
     lines += re.findall(r"^ *(python \S+(?: (?:--?\w|[A-Z]|[a-z]+\b(?!.*  )).*?)?)(?:  .*)?$", HEADERS, flags=re.M)
     parts = [part.strip() for line in lines for part in line.partition("#")[0].split(" && ")]
@@ -37,7 +38,7 @@ COMMANDS = printed_commands()
 
 def understood(line: str, folder: Path):
     "What the command line makes of a line, without running it; files that it names are there."
-    for name in re.findall(r"[\w-]+\.csv", line):
+    for name in re.findall(r"[\w-]+\.(?:csv|txt)", line):
         (folder / name).touch()
     command = get_command(app)
     words = shlex.split(line)[1:]

@@ -228,7 +228,7 @@ def mixed_scorer(
 # ---------------------------------------------------------------- scores
 
 BLOCK = 4096 # texts or pairs at a time
-AT_ONCE = 2**29 # bytes of vectors that are in memory at a time
+AT_ONCE = 2**27 # bytes of vectors that are in memory at a time
 SCORE_DECIMALS = 6 # of a cosine, or digits of another score, that float32 can tell
 NO_LIMIT = 2**30 # tokens
 PRODUCTS = ("cosine", "dot") # of vectors; distances are no products

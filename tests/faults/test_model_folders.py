@@ -409,7 +409,7 @@ def test_a_cross_encoder_is_no_encoder_and_is_diagnosed_by_its_scores(models, lo
     from sentence_transformers import CrossEncoder
     reader = CrossEncoder(str(models / "bert"), num_labels=1, device="cpu")
     reader.save(str(models / "cross"))
-    with pytest.raises(EncoderError, match="cross: a cross-encoder, .*; in Python `diagnose` takes functions of two lists"):
+    with pytest.raises(EncoderError, match="cross: a cross-encoder, .*; in Python `diagnose` takes functions"):
         load(models / "cross")
     with pytest.raises(EncoderError, match="got CrossEncoder; in Python `diagnose` takes functions"):
         load_model(reader)

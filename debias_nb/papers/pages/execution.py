@@ -141,9 +141,9 @@ def _assigned(source: str) -> set[str]:
 
 
 def _not_run(reason: str) -> list["NotebookNode"]:
-    "Return what a cell shows that needs runs which are not there; the reason goes to the terminal."
+    "Return what a cell shows that needs runs which are not there; the reason is logged."
     from nbformat.v4 import new_output
-    print(f"not run here: {reason}", file=sys.stderr)
+    logging.getLogger(__name__).info("not run here: %s", reason)
     return [new_output("display_data", {"text/markdown": NOT_RUN_HERE, "text/plain": NOT_RUN_HERE})]
 
 

@@ -47,11 +47,11 @@ def _shorten(match) -> str: # the words of a text and what ends it, or a number 
     return f"{number:.2f}"
 
 
-def _saved(figure: Figure, form: str, **metadata: None) -> io.BytesIO:
+def _saved(figure: Figure, form: str, dots: int, **metadata: None) -> io.BytesIO:
     "Save a figure in our style, without metadata that would differ each time."
     out = io.BytesIO()
     with our_style():
-        figure.savefig(out, format=form, dpi=DOTS, metadata=metadata)
+        figure.savefig(out, format=form, dpi=dots, metadata=metadata)
     return out
 
 
@@ -61,7 +61,7 @@ def svg(
     """Draw a figure as an SVG file, without what says nothing and without needless decimals.
 
     Clips and markers, which Matplotlib names by a hash of all digits of their places, are named by what is written."""
-    text = _saved(figure, "svg", Date=None, Creator=None).getvalue().decode()
+    text = _saved(figure, "svg", DOTS, Date=None, Creator=None).getvalue().decode()
     text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _shorten, text)
     for pattern, substitute in NEEDLESS:
         text = re.sub(pattern, substitute, text)
@@ -78,11 +78,12 @@ PNG_COLORS = 64 # of a PNG file, which so takes a third of the bytes
 
 def png(
     figure: Figure,
+    dots: int = DOTS,
 ) -> bytes: # a PNG file, the same each time on one machine
     "Draw a figure as a PNG file."
-    dots = Image.open(_saved(figure, "png", Software=None)).convert("RGB").quantize(PNG_COLORS)
+    image = Image.open(_saved(figure, "png", dots, Software=None)).convert("RGB").quantize(PNG_COLORS)
     small = io.BytesIO()
-    dots.save(small, "PNG", optimize=True)
+    image.save(small, "PNG", optimize=True)
     return small.getvalue()
 
 
@@ -95,16 +96,18 @@ class Picture:
         self,
         figure: Figure,
         alt: str = "", # what a reader who cannot see a figure is told
+        dots: int = DOTS, # an inch of the bitmap
     ):
         for text in figure.findobj(Text):
             text.set_text(replace_names(text.get_text()))
         self.figure = figure
         self.alt = alt
+        self.dots = dots
 
     def __repr__(self) -> str:
         return self.alt or "a figure"
 
     def _repr_mimebundle_(self, include=None, exclude=None): # what it is shown as, and the metadata of that
         lines = SVG(svg(self.figure)).data # without the declaration of a file, as pages have it
-        dots = b64encode(png(self.figure)).decode()
+        dots = b64encode(png(self.figure, self.dots)).decode()
         return {"image/svg+xml": lines, "image/png": dots, "text/plain": repr(self)}, {"alt": self.alt}

@@ -1,0 +1,1 @@
+"The synthetic data, scores and pictures of the three notebooks to read."
