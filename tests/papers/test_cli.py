@@ -75,8 +75,9 @@ class Project:
         self.configure(name)
 
     def configure(self, name, profile="planted", **changes):
-        settings = SETTINGS | {"paper": "toy", "experiment": name, "profile": profile} | changes
-        (self.folder / f"experiments/toy/{name}.{profile}.yaml").write_text(yaml.safe_dump(settings))
+        path = self.folder / f"experiments/toy/{name}.yaml"
+        others = yaml.safe_load(path.read_text()) if path.exists() else {}
+        path.write_text(yaml.safe_dump(others | {profile: SETTINGS | changes}, sort_keys=False))
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def odd_notebooks(tmp_path_factory):
     (["toy/doubled"], "doubled.ipynb"),
     (["toy/computed"], "computed.ipynb"),
     (["toy/damaged"], "damaged.ipynb"),
-    (["toy/mistyped"], "experiments/toy/mistyped.planted.yaml: titel"),
+    (["toy/mistyped"], "experiments/toy/mistyped.yaml: "),
 ])
 def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, args, name):
     monkeypatch.chdir(odd_notebooks.folder)
@@ -233,7 +234,7 @@ def test_a_batch_goes_on_after_failures(project):
     failures = [line for line in run.stderr.splitlines() if line.startswith("failed: ")]
     expected = [
         "toy/a_raises: ValueError: the loss of nerve", "toy/b_untagged: ", "toy/c_dies: DeadKernelError",
-        "toy/d_mistyped: experiments/toy/d_mistyped.planted.yaml"]
+        "toy/d_mistyped: experiments/toy/d_mistyped.yaml"]
     assert len(failures) == 4, run.stderr
     for line, words in zip(failures, expected):
         assert words in line
@@ -250,8 +251,7 @@ def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, 
     for name in ("a", "b"):
         project.add(name)
     (project.folder / "experiments/other").mkdir()
-    settings = SETTINGS | {"paper": "other", "experiment": "c", "profile": "planted"}
-    (project.folder / "experiments/other/c.planted.yaml").write_text(yaml.safe_dump(settings))
+    (project.folder / "experiments/other/c.yaml").write_text(yaml.safe_dump({"planted": SETTINGS}))
     requests = []
     failures, missing = {}, {}
     monkeypatch.setattr(runner, "narrow", lambda settings, **options: requests.append((settings.name, options))

@@ -76,7 +76,8 @@ def parts_of_readme(facts):
             shown = []
             exec(source, {"facts": facts, "Markdown": shown.append})
             yield from shown[0].replace("](papers/", "](nbs/papers/").replace("](read/", "](nbs/read/").replace(
-                "](../", "](").replace("](names", "](nbs/names").strip().split("\n\n")
+                "](../", "](").replace("](names", "](nbs/names").replace(
+                "](diagnosis/", "](nbs/diagnosis/").strip().split("\n\n")
 
 
 def rows_of_claims():
