@@ -95,9 +95,8 @@ def page_files(
     return {f"{name}.md": f"{text}\n".encode()} | files
 
 
-NUMBER_COLUMNS = ["expected", "value", "std", "low", "high"]
-CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBER_COLUMNS, "n", "status",
-        "why")
+NUMBER_COLUMNS = ["expected", "value", "low", "high"]
+CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBER_COLUMNS, "n")
 DIFFERENCE = ["paper", "profile", "table", "encoder", "test", "shift", "method", "against", "metric", "difference",
               "low", "high", "n", "p", "seeds_alone"]
 
