@@ -107,7 +107,7 @@ def test_parameters_that_a_run_would_refuse_are_refused_by_its_dry_run(tmp_path,
 # records
 
 @pytest.mark.parametrize("content, words", [
-    ("", "the columns table, profile, run, sha256, cpu, torch, commit are expected"),
+    ("", "weights.csv"),
     ("\0", "weights.csv"), ('table,profile\n"a,b\n', "weights.csv"),
     ("table,profile,run,sha256,cpu,torch,commit\na,b,c\n", "weights.csv"),
     *((f"table,profile,run,sha256,cpu,torch,commit\n{line}\n", "weights.csv:2: seven cells are expected, none empty")

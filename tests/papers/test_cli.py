@@ -126,14 +126,14 @@ def odd_notebooks(tmp_path_factory):
     (["toy/good", "-p", "seeds=[1]", "--seeds", "2"], "seeds"),
     (["toy/good", "-p", "profile=small"], "such as --profile small"),
     (["toy/good", "--seeds", "1,4294967296"], "--seeds must be a whole number from 0 to 4294967295, got 4294967296"),
-    (["toy/good", "--profile", "paper"], "'toy/good."),
+    (["toy/good", "--profile", "paper"], "toy/good.yaml called 'paper'"),
     (["godo"], "'other/good' or 'toy/good'"),
     (["toy/godo"], "'toy/good'"),
     (["../secrets"], "'../secrets'"),
     (["toy/doubled"], "doubled.ipynb"),
     (["toy/computed"], "computed.ipynb"),
     (["toy/damaged"], "damaged.ipynb"),
-    (["toy/mistyped"], "experiments/toy/mistyped.yaml: "),
+    (["toy/mistyped"], "experiments/toy/mistyped.yaml, planted: titel"),
 ])
 def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, args, name):
     monkeypatch.chdir(odd_notebooks.folder)
