@@ -433,6 +433,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     shutil.copy(ROOT / "settings.ini", tmp_path)
     for name in (
         "experiments/itvreg/table03.yaml", "experiments/as_printed.yaml", "experiments/costs.yaml",
+        "experiments/questions.yaml",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
