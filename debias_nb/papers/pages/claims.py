@@ -425,7 +425,7 @@ def ask_all(
 
 def _of_claim(name: str, results: Results, profile: str, questions: list[str]) -> Question:
     found = {id: claim for paper in papers() for id, claim in read_claims(paper, results).items()}
-    check_known("question", name, [*questions, *found])
+    check_known("question", name, [*questions, *found], ConfigError)
     questions = found[name].questions(profile)
     if len(questions) > 1:
         raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...checks import ConfigError, RunnerError, check_known
+from ...checks import ConfigError, RunnerError, UserError, check_known
 from ...runs.config import typed
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ def _this_process() -> str:
                 try:
                     cell.outputs = _run_cell(shell, cell.source)
                 except Exception as error:
-                    if isinstance(error, LACKING) or isinstance(error, NameError) and error.name in lost:
+                    lacks_runs = isinstance(error, LACKING) and not isinstance(error, UserError)
+                    if lacks_runs or isinstance(error, NameError) and error.name in lost:
                         lost |= _assigned(cell.source)
                         cell.outputs = _not_run(f"{Path(input_path).stem}, cell {cell.id}: {error!r}")
                         nb_man.cell_complete(cell, index)
