@@ -190,11 +190,10 @@ def check_aligned(**arrays) -> None: # name -> array; None is left out
     """Check that arrays that carry labels carry the same ones in the same order, since they are matched by place.
 
     Raises `ValueError` naming the two."""
-    labels = {name: getattr(values, "index", None) for name, values in arrays.items()}
-    labels = {name: index for name, index in labels.items() if hasattr(index, "equals")} # a list has a method `index`
-    first, *others = labels or [None]
-    for name in others:
-        if not labels[first].equals(labels[name]):
+    labels = [(name, values.index) for name, values in arrays.items()
+              if hasattr(getattr(values, "index", None), "equals")] # a list has a method `index`
+    for (first, index), (name, other) in zip(labels, labels[1:]):
+        if not index.equals(other):
             raise ValueError(f"{first} and {name} are matched by place, and their labels differ: take "
                              f"{name}.loc[{first}.index], or .to_numpy() of both")
 
