@@ -17,16 +17,17 @@ from .scan_weights import class_shares, with_memory
 def through_features(u): # (n, d, groups, paired) -> a function of q, v and c
     "Return the sum of squared covariances of different features and its derivatives, through d × d matrices."
     n, d, _, paired = u.shape
-    z = u.permute(2, 0, 3, 1).flatten(2) # (groups, n, paired d)
+    z = u.permute(2, 0, 3, 1).flatten(2).contiguous() # (groups, n, paired d)
     across = z.mT.contiguous()
+    wide = z.transpose(0, 1).flatten(1)
     different = 1 - torch.eye(d).repeat(paired, paired).to(u)
 
     def squares(q, v, c):
-        sums = across @ v[:, None]
+        sums = (v @ wide).view(len(z), -1, 1)
         covariance = torch.baddbmm(sums * sums.mT, across * q, z, beta=-c)
         covariance.mul_(different)
         by_q = 2 * (z @ covariance).mul_(z).sum((0, 2))
-        by_v = -4 * c * (z @ (covariance @ sums)).sum((0, 2))
+        by_v = -4 * c * wide @ (covariance @ sums).flatten()
         return covariance.square().sum(), by_q, by_v
 
     return squares
