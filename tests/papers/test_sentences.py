@@ -74,15 +74,6 @@ def test_news_are_read_to_the_letter_and_trained_without_their_tests(files):
         task.training_pairs(PairsCorpus(name="news", holdout=.1))
 
 
-def test_unknown_kinds_are_refused(files):
-    with pytest.raises(ValueError, match="did you mean 'tweets'"):
-        s.load_sentences("tweet")
-    with pytest.raises(ValueError, match="sundry"):
-        s.load_sentences("sundry")
-    with pytest.raises(ConfigError, match="did you mean 'captions'"):
-        task.evaluation_pairs("caption", None, None)
-
-
 # ---- facts of the published files
 
 

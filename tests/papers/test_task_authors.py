@@ -8,19 +8,17 @@ import torch
 from scipy import sparse
 
 from debias_nb.papers.tasks import authors
-from debias_nb.losses.author_batches import author_ids
-from debias_nb.papers.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors
-from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, settled_epochs, chosen_training
+from debias_nb.papers.tasks.authors import author_split, beginning, counts, evaluate_authors
+from debias_nb.papers.tasks.authors import attempts, leaks, chosen_training
 from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts
 from debias_nb.papers.pages.cases import leak_rows
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.files import project_root
-from debias_nb.runs.config import RunConfig, load_experiment
-from debias_nb.runs.pairing import config_of
+from debias_nb.runs.config import RunConfig
 from debias_nb.papers.settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod, AuthorsTraining, SplitConfig
 from debias_nb.runs.runner import absent, execute
-from debias_nb.runs.records import TrainingFailed, committed_store
+from debias_nb.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData
 from made import pin
 
@@ -188,42 +186,6 @@ def test_an_epoch_of_texts_has_as_many_as_there_are_whatever_the_loss(method, ep
         assert len(chosen_training(run_of(method, training=by_author))[1]) < epochs / 2 * (texts // 16)
 
 
-def test_a_base_loss_is_followed_on_held_out_texts():
-    losses = {method.name: chosen_training(run_of(method))[2].get("held out") for method in (CL, MLL, ARR)}
-    assert [len(losses[name]) for name in ("CL", "MLL")] == [3, 10], "before, and after each epoch"
-    assert losses["MLL"][0] > losses["MLL"][-1] and losses["CL + ARR"] is None
-
-
-@pytest.mark.parametrize("losses, epochs", [
-    ([5, 4, 3, 2, 1], 6), ([5, 1, 9, 9], 3), ([5, 3, 2, 1.1, 1.1, 1, 1], 3), ([5, 3, 2, 1.3, 1.1, 1], 6)])
-def test_a_loss_has_settled_when_nearly_all_of_its_fall_is_done(losses, epochs):
-    assert settled_epochs(losses) == epochs
-
-
-@pytest.mark.parametrize("profile", ["small", "planted"])
-def test_both_bases_of_table_2_have_settled(profile):
-    "Epochs of a training, of the loss and the corpus that take longer, at the rate with the lower loss."
-    needs, rates = {}, {}
-    for record in committed_store(ROOT).records(f"arr/epochs.{profile}"):
-        run = config_of(record)
-        losses = record["extra"]["held out"]
-        of_rate = rates.setdefault(run.data.display, {}).setdefault(run.training.learning_rate, {})
-        of_rate[run.method.name] = min(losses), settled_epochs(losses)
-    for corpus, of_corpus in rates.items():
-        for rate, bases in of_corpus.items():
-            assert set(bases) == {"MLL", "CL"}
-        needs[corpus] = max(epochs for _, epochs in of_corpus[max(of_corpus)].values())
-        for base in ("MLL", "CL"):
-            assert min(bases[base][0] for bases in of_corpus.values()) == of_corpus[max(of_corpus)][base][0]
-    runs = load_experiment("arr/table02", profile).runs()
-    assert needs
-    trainings = {run.data.display: run.training for run in runs if run.training}
-    for corpus in needs:
-        epochs = max(needs[other] for other in needs if trainings[other] == trainings[corpus])
-        assert (trainings[corpus].epochs, trainings[corpus].learning_rate) == (epochs, max(rates[corpus])), corpus
-    assert all(3 * training.student_epochs == training.epochs for training in trainings.values())
-
-
 @pytest.mark.parametrize("scores, temperature", [([.2, .3], .5), ([.3, .2], .1), ([.2, .2], .1)])
 def test_settings_are_chosen_on_validation_texts_alone(monkeypatch, scores, temperature):
     values = iter(scores)
@@ -266,32 +228,7 @@ def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
         chosen_training(run_of(CL, training=half_alone))
 
 
-@pytest.mark.parametrize("base", ["mll", "cl"])
-def test_infinite_losses_stop(base):
-    model, labels = beginning(ENCODER, CORPUS), author_ids(author_split(CORPUS).train.author)
-    with torch.no_grad():
-        model[0].embedding.weight[5] = torch.nan
-    loss = author_loss(AuthorsConfig(base=base), model, labels, .1)
-    with pytest.raises(TrainingFailed, match="step 1"):
-        fit_authors(model, loss, authors._tokens(ENCODER, CORPUS, "train"), labels, run_of(CL))
-
-
 # ---- records
-
-def test_what_a_record_keeps():
-    bow, cl = execute(run_of(BOW)), execute(run_of(CL))
-    assert "none" in bow["encoder"]["fingerprint"] and "questions" not in bow["extra"]
-    assert len(cl["extra"]["questions"]["cross"]) == WORLD.test_authors
-    assert set(cl["replicates"]["cross"]) == {"r8", "mrr", "false topic share"} and "tried" in cl["extra"]
-
-
-def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
-    split = author_split(CORPUS)
-    few = split.train.take(range(3))
-    monkeypatch.setattr(type(split), "parts", lambda self: {"cross": split.tests["cross"], "iid": few})
-    metrics = execute(run_of(BOW, measure=("known texts",)))["metrics"]
-    assert metrics["iid"]["one known text"] == 1 and metrics["iid"]["no known text"] == 0
-    assert metrics["cross"]["no known text"] == 1, "no text of another topic is one of training"
 
 
 def test_a_record_has_counts_and_cases_of_leakage():
