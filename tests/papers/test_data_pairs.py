@@ -202,11 +202,8 @@ def line(left, right, label):
 
 @pytest.mark.parametrize("title, clean_title", [
     ('"Canon EOS 70D"@en-US "Cameras | EISF"@en-US', "Canon EOS 70D Cameras | EISF"),
-    (' " Mens Watch "@nl | Shop.com"@nl', "Mens Watch | Shop.com"),
     ('"Nikon 24" cover", "Null"', "Nikon 24 cover , Null"),
-    ('"A"@en, "B"@en', "A , B"),
     ("write to me@shop.com @en", "write to me@shop.com @en"), # no quotation mark before it
-    ('"a\u00a0 b"@zh-hant', "a b"),
     ('"@en "@en', ""),
 ])
 def test_titles_lose_tags_and_quotation_marks(title, clean_title):
@@ -334,8 +331,6 @@ def test_a_run_on_products_measures_every_part(folder):
     base_outcome = task.TASK.test(task.TASK.train(base).model, base)
     assert set(base_outcome.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
     assert base_outcome.missing == ["watches"]
-    without_words = task.TASK.test(task.TASK.train(base).model, base.model_copy(update=dict(measure=())))
-    assert set(without_words.metrics["shoes"]) == {*PARTS}
 
 
 KNOWN_PAIRS = pairs((1, "a", "B"), (0, "a", "x"), (1, "y", "b"), (0, "x", "y"), (1, "x", "z"), (1, "y", "z"))

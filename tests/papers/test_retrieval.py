@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from debias_nb.papers.data.titles import TitleTask
@@ -58,34 +57,6 @@ def toy(seed=0, n=60, m=150, **change):
     )
     task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
     return integers(seed, n, 3), integers(seed + 1, m, 3), task
-
-
-class DeviceCheck(TorchFunctionMode):
-    "Notes the tensors that are made without a word about their device."
-    MAKERS = {
-        torch.arange, torch.as_tensor, torch.empty, torch.from_numpy, torch.full, torch.ones, torch.tensor, torch.zeros,
-    }
-
-    def __init__(self):
-        super().__init__()
-        self.lost = []
-
-    def __torch_function__(self, f, types, args=(), kwargs=None):
-        if f in self.MAKERS and "device" not in (kwargs or {}):
-            self.lost.append(f.__name__)
-        return f(*args, **(kwargs or {}))
-
-
-def test_every_tensor_is_made_on_the_device_of_the_vectors():
-    "What no GPU is needed to see."
-    q, x, task = toy()
-    with DeviceCheck() as check:
-        torch.zeros(3)
-        assert check.lost.pop() == "zeros", "this one is noticed"
-        evaluate_retrieval(q, x, task)
-        top_lists(q, x, task, [1, 2])
-        first_hits(q, x, task.relevance, nearest=3)
-    assert not check.lost
 
 
 class Sizes(TorchDispatchMode):

@@ -77,14 +77,6 @@ def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(co
         regularization_texts.unlabeled_texts(TextsConfig(corpora=["qoura"]), ())
 
 
-def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
-    "Of `quora` the texts of the test are taken out, however they are written."
-    texts = ["what", "WHY IS IT", "how?"]
-    monkeypatch.setattr(regularization_texts, "evaluation_pairs", lambda *arguments: SimpleNamespace(all_texts=texts))
-    with pytest.raises(ConfigError, match="texts: 1 of quora are in no test, .* two are needed"):
-        regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("quora",))
-
-
 def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
     config = TextsConfig(corpora=["unseen", "uncoupled"])
     texts = regularization_texts.unlabeled_texts(config, ("iid", "unseen"), None, WORLD)

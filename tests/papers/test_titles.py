@@ -215,16 +215,6 @@ def test_the_published_test_set_is_the_iid_one():
             and "Paper 39" not in until_2005), "candidates are those of the training years"
 
 
-def test_excluded_pairs_follow_into_every_part():
-    titles = library(excluded=[(i, 0) for i in range(5, 40)])
-    split = s.split_titles(titles, until=2005)
-    for part in (split.train, *split.tests.values()):
-        assert part.excluded.shape == part.relevance.shape
-        assert part.relevance.multiply(part.excluded).nnz == 0
-    ood = split.tests["ood"]
-    assert ood.barred[:, [ood.items.index("Paper 0")]].toarray().all()
-
-
 # ---- test sets made by hand
 
 def matrix(*rows):

@@ -29,39 +29,6 @@ def writing(**dials):
     return AuthorsWorldConfig(name="authors", **dict(authors=20, test_authors=12, texts=3, tokens=40) | dials)
 
 
-def broad_texts(world):
-    return [title.text for pair in world.broad() for title in pair]
-
-
-def plain(values):
-    "Arrays as lists, at any depth of tuples."
-    if isinstance(values, np.ndarray):
-        return values.tolist()
-    return [plain(value) for value in values] if isinstance(values, (list, tuple)) else values
-
-
-def catalog_parts(**dials):
-    "All that each part of a catalogue says, the last part first."
-    world = small(**dials)
-    parts_made = {}
-    for split in reversed(SPLITS):
-        task, pairs = world.split(split), world.test_pairs(split)
-        parts_made[f"test {split}"] = [pairs.texts(), pairs.labels, pairs.group]
-        parts_made[split] = [task.texts(), task.relevant, task.positive, task.decoy]
-    for name, pairs in (("labeled", world.labeled_pairs()), ("train", world.train_pairs())):
-        parts_made[name] = [pairs.texts(), pairs.labels, pairs.group]
-    parts_made["broad"] = broad_texts(world)
-    return {name: plain(part) for name, part in parts_made.items()}
-
-
-def answer_parts(**dials):
-    return {split: plain(answers_split(asking(**dials), split)) for split in reversed(ANSWER_SPLITS)}
-
-
-def author_parts(**dials):
-    return {split: plain(authors_split(writing(**dials), split)) for split in reversed(AUTHOR_SPLITS)}
-
-
 SEEDS = st.integers(0, 10**6)
 SHARES = st.floats(0, 1)
 worlds = st.builds(
@@ -94,34 +61,6 @@ def test_unlabeled_titles_are_of_the_kind_of_their_split(split):
     unseen = {title.type >= world.config.types for title in titles}
     assert unseen == {split == "unseen"}
     assert small().unlabeled(split) == titles and small(seed=1).unlabeled(split) != titles
-
-
-EVALUATION_PARTS = {*SPLITS, *(f"test {s}" for s in SPLITS)}
-ANSWER_PARTS = {*ANSWER_SPLITS}
-AUTHOR_PARTS = {*AUTHOR_SPLITS}
-
-
-@pytest.mark.parametrize("parts, change, may_differ", [
-    (catalog_parts, dict(seed=1), EVALUATION_PARTS | {"broad", "train", "labeled"}),
-    (catalog_parts, dict(train_pairs=60), {"train", "labeled"}),
-    (catalog_parts, dict(broad_pairs=20), {"broad"}),
-    (catalog_parts, dict(negatives=1), {"labeled"}),
-    (catalog_parts, dict(items=95), EVALUATION_PARTS),
-    (catalog_parts, dict(test_negatives=4), EVALUATION_PARTS - {*SPLITS}),
-    (catalog_parts, dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
-    (catalog_parts, dict(decoys=.2), EVALUATION_PARTS),
-    (answer_parts, dict(questions=70), {"train"}),
-    (answer_parts, dict(rho=.1), ANSWER_PARTS - {"neutral"}),
-    (answer_parts, dict(seed=1), ANSWER_PARTS),
-    (author_parts, dict(authors=21), {"train"}),
-    (author_parts, dict(kappa=.1), {"train", "iid"}),
-    (author_parts, dict(unseen_topics=3), {"cross"}),
-    (author_parts, dict(apart=.5), {"cross"}),
-    (author_parts, dict(seed=1), AUTHOR_PARTS),
-])
-def test_a_dial_moves_its_own_parts_alone(parts, change, may_differ):
-    first, two = parts(), parts(**change)
-    assert {name for name in first if first[name] != two[name]} == may_differ
 
 
 @pytest.mark.parametrize("make, words", [
