@@ -15,10 +15,9 @@ from debias_nb.settings import AnswersWorldConfig, EncoderConfig
 from debias_nb.runs.config import RunConfig
 from debias_nb.runs.settings import PairTraining
 from debias_nb.papers.settings.answers import AnswersCorpus, AnswersMethod, AnswersTraining, ScanConfig, TransferConfig
-from debias_nb.runs.runner import absent, execute
+from debias_nb.runs.runner import execute
 from debias_nb.papers.data.answers import Answers, planted_answers, shared_words
 from debias_nb.runs.records import TrainingFailed
-from debias_nb.data.registry import MissingData
 
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
 CORPUS = AnswersCorpus(name="answers", task="answers", world=WORLD)
@@ -238,19 +237,6 @@ def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests(
     counts_of, _ = task.counts(CORPUS)
     assert counts_of["planted #Q Train"] == WORLD.questions
     assert counts_of["planted #A Test"] == WORLD.tests * WORLD.candidates
-
-
-def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
-    with pytest.raises(MissingData):
-        task.training_answers.__wrapped__(AnswersCorpus(name="asnq", task="answers"))
-    nowhere = EncoderConfig(name="nowhere", kind="cross", max_length=64)
-    assert "nowhere" in absent(run_of(PLAIN, encoder=nowhere))
-    counting = run_of(AnswersMethod(name="Word overlap", trained=False), encoder=nowhere)
-    assert absent(counting) is None, "counting words needs no encoder"
-    metrics = execute(counting)["metrics"]
-    assert metrics["iid"]["map"] > metrics["shifted"]["map"]
 
 
 def test_a_run_and_its_answers_are_refused(monkeypatch):

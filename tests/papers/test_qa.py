@@ -1,15 +1,12 @@
 "Candidate answers: odd bytes, properties on random data, and the paper's own WikiQA."
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from debias_nb.papers.data import answers as qa
-from debias_nb.settings import AnswersWorldConfig
-from debias_nb.papers.worlds.planted_answers import answers_split
-from debias_nb.data.lexicon import ANSWER_SPLITS
 from debias_nb.data.registry import DataError, MissingData, load_registry, locate
+from debias_nb.papers.data import answers as qa
 
 TRIPLE = ("question", "answer", "label")
 GRADE_COLUMNS = (*qa.COLUMNS, "grade")
@@ -41,10 +38,6 @@ def load(name, part):
 
 def file(dataset, name):
     return or_skip(locate, dataset, name, False)
-
-
-def counts_in(answers, *names):
-    return tuple(answers.counts[name] for name in names)
 
 
 TWO = answers_of(("a", "x", 1), ("a", "y", 0))
@@ -166,26 +159,6 @@ def test_equal_shares_are_none_of_them_high(n=7):
 
 
 # ---- planted answers
-
-
-@pytest.mark.parametrize("dials",
-                         [dict(rho=1), dict(rho=0, seed=4, candidates=2), dict(asked=9, many=2, few=0, candidates=12)])
-def test_planted_answers_are_what_was_planted(dials):
-    config = AnswersWorldConfig(name="answers", **dict(questions=150, tests=120) | dials)
-    shares = np.array([config.few, config.many]) / (config.asked + 1)
-    for part in ANSWER_SPLITS:
-        a = qa.planted_answers(config, part)
-        made_of = answers_split(config, part)
-        assert (a.question_ids, a.questions, a.answers) == made_of[1:4] and (a.labels == made_of.labels).all()
-        assert (a.name, a.part) == (f"answers {part}", part if part in ("train", "dev") else "test")
-        assert qa.shared_words(a).tolist() == shares[made_of.many.astype(int)].tolist()
-        assert (qa.high_overlap(a) == made_of.many).all()
-        by_question = (-1, config.candidates) # a question is misled where only wrong candidates share many words
-        right = (made_of.many & (made_of.labels == 1)).reshape(by_question).any(1)
-        wrong = (made_of.many & (made_of.labels == 0)).reshape(by_question).any(1)
-        assert (qa.overlap_errors(a).reshape(by_question).T == (~right & wrong)).all()
-        counts_planted = ("candidates that share many words", "candidates with a cue of the question's type")
-        assert counts_in(a, *counts_planted) == (made_of.many.sum(), made_of.cued.sum())
 
 
 # ---- the published files

@@ -47,16 +47,6 @@ def run_of(method, **changes):
 
 # ---- parts
 
-def test_another_seed_of_the_split_is_another_split():
-    def split_anew(seed):
-        return author_split.__wrapped__(CORPUS.model_copy(update={"split": SplitConfig(seed=seed)}))
-
-    first, second, third = author_split(CORPUS).train, split_anew(0).train, split_anew(1).train
-    assert second.fingerprint == first.fingerprint != third.fingerprint
-    similar = author_split(CORPUS.model_copy(update={"likeness": 1.}))
-    assert similar.train.fingerprint == first.fingerprint
-    assert similar.tests["cross"].fingerprint != author_split(CORPUS).tests["cross"].fingerprint
-
 
 def test_data_that_is_not_here_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
@@ -100,16 +90,6 @@ def test_the_metrics_by_hand():
     assert metrics["queries"] == 3 and metrics["targets"] == 5
     thin = sparse.csr_matrix(torch.roll(rows, 1, 1).numpy())
     assert evaluate_authors(thin, texts, halves)[0] == metrics, "neither a rotation nor sparse rows change anything"
-
-
-@pytest.mark.parametrize("order", [np.arange(30), np.arange(30)[::-1], np.random.default_rng(0).permutation(30)])
-def test_the_order_of_the_texts_cannot_help_a_constant(order):
-    "There are two targets of each author, and one query."
-    texts = shelf([f"a{i % 10}" for i in order], [f"t{i % 3}" for i in order])
-    metrics, *_ = evaluate_authors(torch.ones(30, 4) / 2, texts, query_target(texts))
-    targets = metrics["targets"]
-    neither_in_eight = np.prod([(targets - 2 - i) / (targets - i) for i in range(8)])
-    assert metrics["r8"] == pytest.approx(1 - neither_in_eight)
 
 
 def test_resamples_draw_authors_with_all_their_queries():

@@ -242,17 +242,4 @@ def test_tasks_that_cannot_be_scored_are_refused(changes, query):
         task(**changes)
 
 
-# ---- growing test sets
-
-
-def test_collections_are_joined_in_time():
-    early, late = [library(n, years=np.full(n, year), categories=None) for n, year in ((20, 2013), (40, 2014))]
-    joint = s.join_titles(early, late, "both")
-    assert set(joint.queries) == set(late.queries)
-    old = {(joint.queries[q], joint.items[i]) for q, i in zip(*joint.relevance[joint.years == 2013].nonzero())}
-    assert old == pairs_of(early, early.relevance), "what the later one says of known queries is left out"
-    with pytest.raises(ValueError, match="library begins in 2013"):
-        s.join_titles(late, early, "backwards")
-
-
 # ---- loading
