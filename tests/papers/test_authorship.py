@@ -1,4 +1,4 @@
-"Texts with authors and topics: faults of files, properties of splits of many corpora, what leakage sees and does not."
+"Texts with authors and topics: faults of files, signatures, splits without leakage, queries and targets."
 import json
 from collections import Counter
 
@@ -133,9 +133,6 @@ def test_what_may_not_stand_in_a_test(test, row, message):
     validation = from_rows(("d", "tea", "Six."), ("d", "law", "Seven."))
     with pytest.raises(ValueError, match=f"^(toy: )?{message}"):
         AuthorSplit("toy", train, validation, {test: from_rows(row)})
-
-
-# ---------------------------------------------------------------- leakage
 
 
 # ---------------------------------------------------------------- queries and targets

@@ -158,9 +158,6 @@ def test_equal_shares_are_none_of_them_high(n=7):
         assert not qa.high_overlap(equal).any()
 
 
-# ---- planted answers
-
-
 # ---- the published files
 
 

@@ -30,9 +30,7 @@ TRAINING = AuthorsTraining(
 CL = AuthorsMethod(name="CL", authors=AuthorsConfig())
 ARR = AuthorsMethod(name="CL + ARR", authors=AuthorsConfig(student="arr"))
 MLL = AuthorsMethod(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))
-MLL_BASE = AuthorsConfig(base="mll")
 BOW = AuthorsMethod(name="BOW", trained=False, authors=AuthorsConfig(counted="bow"))
-FUNCTION_WORDS = AuthorsMethod(name="Function words", trained=False, authors=AuthorsConfig(counted="function words"))
 ROOT = project_root(__file__)
 torch.set_num_threads(1)
 

@@ -240,6 +240,3 @@ WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0,
 def test_tasks_that_cannot_be_scored_are_refused(changes, query):
     with pytest.raises(ValueError, match=f"hand: {query}"):
         task(**changes)
-
-
-# ---- loading

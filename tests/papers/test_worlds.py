@@ -1,6 +1,5 @@
-"Planted worlds where a notebook cell cannot show it well: across processes and configurations, and at the limits."
+"Planted worlds where a notebook cell cannot show it well: the definition, in any configuration."
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from debias_nb.data.lexicon import ANSWER_SPLITS, AUTHOR_SPLITS, SPLITS, STREAMS
 from debias_nb.data.worlds import Catalog, relevant
 from debias_nb.data.worlds import wordpiece_vocabulary
 
-ROOT = Path(__file__).parents[2]
 SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
 
 
@@ -80,24 +78,6 @@ def test_what_cannot_be_is_refused(make, words):
 
 
 # ---------------------------------------------------------------- catalogs
-
-
-@few
-@given(worlds)
-def test_labels_follow_the_definition(world):
-    c = world.config
-    train = world.train_pairs()
-    pairs_labeled = world.labeled_pairs()
-    assert len(train) == c.train_pairs == pairs_labeled.labels.sum()
-    assert train.labels.all()
-    assert all(map(relevant, train.left, train.right))
-    assert all(map(relevant, *zip(*world.broad())))
-    assert len(pairs_labeled) == c.train_pairs * (1 + c.negatives)
-    assert pairs_labeled.labels.tolist() == list(map(relevant, pairs_labeled.left, pairs_labeled.right))
-    assert pairs_labeled.left == [train.left[g] for g in pairs_labeled.group]
-    assert (np.bincount(pairs_labeled.group, pairs_labeled.labels) == 1).all(), "one relevant pair a query"
-    assert set(pairs_labeled.right) <= set(train.right), "others are training items"
-    assert {title.type for title in train.left + train.right} <= set(range(c.types)), "no unseen type in training"
 
 
 @few
