@@ -1,7 +1,6 @@
 """From the files of a corpus as they are published to the files that are read here, with counts and hashes:
 
 `python tools/corpora.py qqp FOLDER`."""
-import gzip
 import json
 import os
 import re
@@ -12,16 +11,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
+import pandas as pd
 import typer
 from numpy.random import default_rng
 from pydantic import BaseModel, Field, model_validator
 
-from debias_nb.checks import check_known, check_range, quoted, visible
+from debias_nb.checks import check_known, check_range, visible
 from debias_nb.papers.data.authors import read_pan_pairs
-from debias_nb.data.pairs import QUESTION_LABELS, check_columns, check_label, named_cells, read_pairs
-from debias_nb.data.registry import CONVERSION_FILE, NUL, Conversion, DataError, Pin, data_folders, json_rows
-from debias_nb.data.registry import parsed_lines
-from debias_nb.data.registry import parsed_rows, sha256_of, text_lines, without_end
+from debias_nb.data.pairs import check_label, named_cells, read_pairs
+from debias_nb.data.registry import CONVERSION_FILE, Conversion, DataError, Pin, data_folders, json_rows, parsed_lines
+from debias_nb.data.registry import sha256_of, without_end
 from debias_nb.files import check_regular
 from debias_nb.papers.data.titles import LF_FILES, read_lf
 
@@ -31,7 +30,6 @@ class Source:
     def __init__(self, path: str | Path):
         self.root = Path(path)
         self.used = []
-        self.copies = {} # a file that is written -> the one of the corpus that it is a copy of
         if not self.root.exists():
             raise DataError(f"{self.root} is not there")
         if not self.root.is_dir():
@@ -54,13 +52,6 @@ class Source:
         if len(found) > 1:
             raise DataError(f"{self.root}: {found[0]} and {found[1]} could both be it; name the folder of one of them")
         return found[0]
-
-    def told(self, error: DataError) -> DataError:
-        "An error that names the file of the corpus in place of its copy."
-        text = str(error)
-        for copy, path in self.copies.items():
-            text = text.replace(str(copy), str(path))
-        return DataError(text)
 
 
 def write_lines(
@@ -116,57 +107,20 @@ def _write_pairs(folder, part, rows) -> dict[str, float]: # rows: label, left, r
     }
 
 
-def _hub_rows(path) -> list[dict]: # label, question1, question2
-    "Rows of Parquet. Raises `DataError` for what is none, or has other columns."
-    from pyarrow import ArrowException
-    from pyarrow.parquet import read_schema, read_table
-    columns = ["label", "question1", "question2"]
-    try:
-        check_columns(read_schema(path).names, columns)
-        return read_table(path, columns=columns).to_pylist()
-    except (ArrowException, OSError, ValueError, OverflowError) as e:
-        raise DataError(f"{path}: {str(e).splitlines()[0]}") from None
-
-
-def _hub_pair(_, row) -> tuple[int, str, str]: # label, left, right
-    "Raises `ValueError` for another label than 0 or 1, and for what is no text."
-    label = str(row["label"])
-    check_label(label, QUESTION_LABELS)
-    for side in ("question1", "question2"):
-        if not isinstance(row[side], str) or NUL in row[side]:
-            raise ValueError(f"{side}: a text is expected, found {quoted(row[side])}")
-    return QUESTION_LABELS[label], " ".join(row["question1"].split()), " ".join(row["question2"].split())
-
-
-def _glue_rows(path) -> tuple[list, int]: # label, left, right of each; how many lines are broken
-    "Pairs of GLUE. Raises `DataError` naming file and line."
-    if path.suffix == ".parquet":
-        return list(parsed_rows(path, enumerate(_hub_rows(path), 1), _hub_pair)), 0
-    lines = enumerate(map(without_end, text_lines(path)), 1)
-    columns = next(lines)[1].split("\t")
-    for column in ("is_duplicate", "question1", "question2"):
-        if columns.count(column) != 1:
-            raise DataError(f"{path}:1: {columns.count(column) or 'no'} columns are called {column!r}, one is needed")
-
-    def read(_, line):
-        cells = line.split("\t")
-        if len(cells) != len(columns):
-            return None
-        row = named_cells(cells, columns)
-        check_label(row["is_duplicate"], QUESTION_LABELS)
-        return QUESTION_LABELS[row["is_duplicate"]], row["question1"], row["question2"]
-
-    rows = list(parsed_rows(path, lines, read))
-    complete = [row for row in rows if row]
-    return complete, len(rows) - len(complete)
-
-
 def convert_qqp(source: Source, folder: Path) -> dict[str, float]:
-    "Quora Question Pairs of GLUE, from its archive or from the hub's Parquet; the development part becomes the test."
+    "Quora Question Pairs of GLUE, from the hub's Parquet; the development part becomes the test."
     counts = {}
-    for part, names in (("train", ("train.tsv", "train*.parquet")), ("test", ("dev.tsv", "validation*.parquet"))):
-        rows, broken = _glue_rows(source.file(*names))
-        counts |= _write_pairs(folder, part, rows) | {f"{part} broken lines, left out": broken}
+    for part, name in (("train", "train*.parquet"), ("test", "validation*.parquet")):
+        path = source.file(name)
+        try:
+            table = pd.read_parquet(path, columns=["label", "question1", "question2"])
+        except (ValueError, OSError, KeyError) as e:
+            raise DataError(f"{path}: {str(e).splitlines()[0]}") from None
+        is_wrong = table.isna().any(axis=1) | ~table.label.isin([0, 1])
+        if is_wrong.any():
+            raise DataError(f"{path}:{is_wrong.argmax() + 1}: a label of 0 or 1 and two texts are expected")
+        texts = [table[side].str.split().str.join(" ") for side in ("question1", "question2")]
+        counts |= _write_pairs(folder, part, list(zip(table.label, *texts)))
     return counts
 
 
@@ -176,14 +130,7 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
     if source.root.is_dir() and any(source.root.rglob("categories.tsv")):
         names.append("categories.tsv")
     for name in names:
-        path = source.file(name, name.removesuffix(".gz"))
-        source.copies[folder / name] = path
-        if path.suffix == ".json":
-            with (open(path, "rb") as raw, open(folder / name, "wb") as file,
-                  gzip.GzipFile("", "wb", 9, file, 0) as packed):
-                shutil.copyfileobj(raw, packed)
-        else:
-            shutil.copyfile(path, folder / name)
+        shutil.copyfile(source.file(name), folder / name)
     titles = read_lf(folder, source.root.name)
     read = ("queries read", "items read", "pairs read", "queries", "items", "pairs", "queries without a category")
     counts = {key: titles.counts[key] for key in read if key in titles.counts}
@@ -217,11 +164,9 @@ def convert_pan(source: Source, folder: Path) -> dict[str, float]:
     found = [path for path in source.files("*.jsonl") if path != truth]
     if len(found) != 1:
         raise DataError(f"{source.root}: one file of pairs is expected beside {truth.name}, found {len(found)}")
-    source.used = [*found, truth]
-    for path, name in zip(source.used, ("pairs.jsonl", "truth.jsonl")):
+    texts = read_pan_pairs(*found, truth)
+    for path, name in zip((*found, truth), ("pairs.jsonl", "truth.jsonl")):
         shutil.copyfile(path, folder / name)
-        source.copies[folder / name] = path
-    texts = read_pan_pairs(folder / "pairs.jsonl", folder / "truth.jsonl")
     sizes = {"texts": len(texts), "authors": len(set(texts.author)), "topics": len(set(texts.topic))}
     return texts.counts | sizes
 
@@ -316,32 +261,6 @@ def convert_posts(source: Source, folder: Path, share: float = 1.) -> dict[str, 
     return _write_texts(folder / "texts.jsonl", rows(), share)
 
 
-_BALANCE = ("train negatives to a positive", "test negatives to a positive")
-PRINTED = { # count -> what the paper has
-    "askubuntu_shah": {"train pairs": 1_000_000, **dict.fromkeys(_BALANCE, 100)},
-    "superuser": {"train pairs": 1_000_000, **dict.fromkeys(_BALANCE, 100)},
-    "qqp": dict.fromkeys(_BALANCE, 7 / 4),
-    "lf_amazontitles131k": {"items": 131_000},
-    "lf_amazontitles1_3m": {"items": 1_300_000},
-    "pan20_train": {"texts": 131_812, "authors": 25_390, "topics": 1_200},
-    "pan21_test": {"texts": 39_998, "authors": 27_613, "topics": 400},
-}
-NEAR = .1 # of a printed number
-
-
-def compared(conversion: Conversion) -> list[tuple[str, float, float | None, str]]: # count, here, printed, what it says
-    "The counts of a corpus next to those of the paper."
-    rows = []
-    printed = PRINTED.get(conversion.dataset, {})
-    for label, count in conversion.counts.items():
-        known = printed.get(label)
-        said = ""
-        if known is not None:
-            said = "as printed" if abs(count - known) <= NEAR * known else "not as printed"
-        rows.append((label, count, known, said))
-    return rows
-
-
 CONVERTERS: dict[str, Callable[..., dict[str, float]]] = {
     "askubuntu_shah": convert_forum,
     "superuser": convert_forum,
@@ -383,8 +302,8 @@ def convert(
     with TemporaryDirectory(dir=target.parent, prefix=f".{name}-") as work:
         try:
             counts = converter(given, Path(work), **settings)
-        except DataError as e:
-            raise given.told(e) from None
+        except DataError as e: # of a copy
+            raise DataError(str(e).replace(work, str(source))) from None
         made = sorted(Path(work).iterdir())
         conversion = Conversion(
             dataset=name, settings=settings, counts=counts,
@@ -414,9 +333,8 @@ def main(
     except (DataError, OSError) as e:
         typer.echo(f"corpora: {visible(str(e))}", err=True)
         raise typer.Exit(2) from None
-    for label, count, printed, said in compared(made):
-        paper = "" if printed is None else f"; the paper: {printed:,}, {said}"
-        typer.echo(f"{visible(label)}: {count:,}{paper}")
+    for label, count in made.counts.items():
+        typer.echo(f"{visible(label)}: {count:,}")
     for kind, pins in (("read", made.sources), ("written", made.files)):
         for file, pin in pins.items():
             typer.echo(visible(f"{kind} {file}: {pin.bytes:,} bytes, sha256 {pin.sha256}"))

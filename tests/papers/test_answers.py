@@ -9,16 +9,15 @@ import made
 from debias_nb.checks import ConfigError
 from debias_nb.papers.tasks import answers as task
 from debias_nb.papers.tasks.answer_training import EpochSampler, Weigher, answer_model, answer_tokens
-from debias_nb.papers.tasks.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
+from debias_nb.papers.tasks.answer_training import evaluate_answers, fit_answers, round_gradients
 from debias_nb.papers.tasks.answer_training import train_stages
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
 from debias_nb.runs.config import RunConfig
 from debias_nb.runs.settings import PairTraining
 from debias_nb.papers.settings.answers import AnswersCorpus, AnswersMethod, AnswersTraining, ScanConfig, TransferConfig
-from debias_nb.runs.runner import absent, execute, run_all
+from debias_nb.runs.runner import execute
 from debias_nb.papers.data.answers import Answers, planted_answers, shared_words
-from debias_nb.runs.records import Store, TrainingFailed
-from debias_nb.data.registry import MissingData
+from debias_nb.runs.records import TrainingFailed
 
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
 CORPUS = AnswersCorpus(name="answers", task="answers", world=WORLD)
@@ -83,7 +82,7 @@ def test_in_double_precision_the_last_bits_of_a_sum_change_nothing(train):
     assert not torch.equal(single, noisy("fp32", 1e-7, train)) # the last bit of single precision
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1., 1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_gradients_are_rounded_to_the_same_share_of_their_largest_whatever_its_size(scale):
     weight = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
     weight.grad = scale * torch.tensor([.9, .3, 1e-9], dtype=torch.float64)
@@ -125,20 +124,10 @@ def test_batches_of_like_length_in_an_order_that_seed_and_epoch_alone_decide():
 # what the weights do to the loss
 
 @pytest.mark.parametrize("settings", [
-    {}, {"weights": "oracle"}, {"weights": "shuffled"}, {"weights": "uniform", "debias": "paper"},
-    {"weights": "uniform", "debias": "released"}])
+    {}, {"weights": "oracle"}, {"weights": "uniform", "debias": "released"}])
 def test_learned_weights_and_debiasing_change_the_encoder(train, settings):
     plain, variant = (fit(method, train)[0].encoder.state_dict() for method in (PLAIN, with_scan(**settings)))
     assert any(not torch.equal(values, plain[name]) for name, values in variant.items())
-
-
-def test_contrast_zero_leaves_the_second_classification_loss(train):
-    def history(contrast):
-        return fit(with_scan(weights="uniform", debias="paper", contrast=contrast), train)[1].history
-
-    with_contrast, no_contrast = history(1.), history(0.)
-    assert set(no_contrast[0]) == {"sw", "ce", "cl"}
-    assert no_contrast[0] == with_contrast[0] and no_contrast[-1] != with_contrast[-1]
 
 
 def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
@@ -153,16 +142,6 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
     assert not torch.equal(weights, shuffle)
 
 
-def test_the_batch_before_stands_beside_a_batch(tokens):
-    hidden, labels, rows = (torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), tokens.labels[:40],
-                            torch.arange(40))
-    weigher = Weigher(ScanConfig(memory="queue"), tokens)
-    weigher(hidden, labels, rows)
-    single = Weigher(ScanConfig(memory="queue"), tokens)
-    single.generator.set_state(weigher.generator.get_state())
-    assert not torch.equal(weigher(hidden + 1, labels, rows), single(hidden + 1, labels, rows))
-
-
 def test_the_oracle_makes_overlap_say_nothing(tokens):
     "Half of each class's weight is on candidates that share many words."
     weights = Weigher(ScanConfig(weights="oracle"), tokens).oracle
@@ -170,14 +149,6 @@ def test_the_oracle_makes_overlap_say_nothing(tokens):
         of_class = tokens.labels == label
         share = weights[of_class & tokens.overlap].sum() / weights[of_class].sum()
         assert float(share) == pytest.approx(.5)
-
-
-def test_positive_weight_counts_right_answers_more(train):
-    def first_loss(weight):
-        training = TRAINING.model_copy(update={"positive_weight": weight})
-        return fit(PLAIN, train, training=training)[1].history[0]["sw"]
-
-    assert first_loss(3.) > 1.1 * first_loss(1.)
 
 
 # bad input
@@ -193,20 +164,10 @@ def as_printed(rate):
     return AnswersMethod(name="SCAN", scan=ScanConfig(variant="paper", class_mass="free", memory="ema", rate=rate))
 
 
-def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(train, tmp_path):
+def test_weights_that_are_lost_stop_training_and_name_the_setting(train):
     with pytest.raises(TrainingFailed, match="`rate`") as error:
         fit(as_printed(1000.), train)
     assert error.value.step == 0
-    with pytest.raises(TrainingFailed, match="`rate`"):
-        fit(as_printed(1.), train)
-    with pytest.raises(TrainingFailed, match="representations"):
-        fit(SCAN, train, training=TOO_FAST)
-    run, store = run_of(as_printed(1000.)), Store(tmp_path)
-    out = run_all([run, run_of(PLAIN)], store, workers=1, progress=False)
-    assert "`rate`" in out.failed[run.id] and len(out.records) == 1
-    failure, success = sorted(store.all(), key=lambda record: record["status"])
-    assert failure["status"] == "failed" and "`rate`" in failure["error"]
-    assert success["status"] == "finished" and "`rate`" not in success.get("error", "")
 
 
 def test_what_does_not_fit_is_refused_by_name(train):
@@ -262,14 +223,6 @@ def test_questions_are_split_by_whether_counting_words_misleads():
     assert values["map[led]"] > values["map[misled]"]
 
 
-def test_a_diary_tells_nothing_where_nothing_was_seen():
-    assert diary_summary([{"a": float("nan")}] * 3, 2) == {"a": [None, None]}
-    assert diary_summary([{"a": 1.}, {"a": 2.}, {"a": 4.}, {"a": float("nan")}], 2) == {"a": [1.5, 4.]}
-    assert diary_summary([]) == {}
-
-
-# scores
-
 # runs
 
 def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests():
@@ -284,39 +237,6 @@ def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests(
     counts_of, _ = task.counts(CORPUS)
     assert counts_of["planted #Q Train"] == WORLD.questions
     assert counts_of["planted #A Test"] == WORLD.tests * WORLD.candidates
-
-
-def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
-    with pytest.raises(MissingData):
-        task.training_answers.__wrapped__(AnswersCorpus(name="asnq", task="answers"))
-    nowhere = EncoderConfig(name="nowhere", kind="cross", max_length=64)
-    assert "nowhere" in absent(run_of(PLAIN, encoder=nowhere))
-    counting = run_of(AnswersMethod(name="Word overlap", trained=False), encoder=nowhere)
-    assert absent(counting) is None, "counting words needs no encoder"
-    metrics = execute(counting)["metrics"]
-    assert metrics["iid"]["map"] > metrics["shifted"]["map"]
-
-
-def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
-    few = Answers("test", ["1", "1", "2"], ["q", "Q ", "new"], ["a", "new one", "new two"], np.array([1, 0, 1]))
-    monkeypatch.setattr(task, "training_answers", lambda corpus: Answers("train", ["1"], ["q"], ["A"], np.array([1])))
-    monkeypatch.setattr(task, "evaluation_answers", lambda name, corpus: few)
-    counting = run_of(AnswersMethod(name="Word overlap", trained=False), measure=("known texts",), evaluate=("iid",))
-    metrics = execute(counting)["metrics"]["iid"]
-    assert [metrics[part] for part in ("no known text", "one known text", "two known texts")] == [1 / 3] * 3
-
-
-def test_the_weights_have_a_learning_rate_of_their_own(tokens):
-    rows, hidden = torch.arange(24), torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
-
-    def spread(**settings):
-        weigher = Weigher(ScanConfig(memory="none", **settings), tokens, 0)
-        return float(weigher(hidden, tokens.labels[rows], rows).std())
-
-    assert spread(rate=1e-3) < .1 * spread()
-    assert spread(rate=.1) == spread()
 
 
 def test_a_run_and_its_answers_are_refused(monkeypatch):

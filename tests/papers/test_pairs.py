@@ -4,19 +4,15 @@ Pairs laid out as tokenizers lay them out, batches that do not matter, and encod
 """
 import copy
 import shutil
-from functools import partial
 
 import pytest
 import torch
-from tokenizers import Tokenizer, pre_tokenizers, processors
-from tokenizers.models import WordLevel
-from transformers import BertModel, BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+from transformers import BertModel, BertTokenizerFast, RobertaConfig, RobertaModel
 
-from debias_nb.papers.tasks import pair_encoders as pairs
 from debias_nb.encoders import tokens as encoders
 from debias_nb.settings import EncoderConfig
-from debias_nb.papers.tasks.pair_encoders import AlignmentEncoder, CrossEncoder, attention, directions
-from debias_nb.papers.tasks.pair_encoders import load_pair_encoder, special_tokens, vocabulary, words
+from debias_nb.papers.tasks.pair_encoders import CrossEncoder, attention
+from debias_nb.papers.tasks.pair_encoders import load_pair_encoder, words
 from debias_nb.encoders.tokens import EncoderError
 from made import VOCABULARY, bert, table
 
@@ -138,16 +134,6 @@ def test_the_answer_is_cut_and_never_the_question(pair_encoders, name, special):
         encoder.tokenize(["why", LONG_QUESTION], ["the", "the"], length - 1)
 
 
-def test_more_tokens_than_positions_are_refused(pair_encoders):
-    questions = ["why", "why"]
-    answers = ["the", "chair " * 44]
-    with pytest.raises(ValueError, match="row 1: 48 tokens, but this encoder has 40 positions: give max_length"):
-        pair_encoders["bert"].tokenize(questions, answers)
-    assert pair_encoders["bert"].tokenize(questions, answers, 40).lengths.tolist() == [5, 40]
-    assert pair_encoders["plain"].positions == 59, "RoBERTa counts positions from after its padding"
-    hidden(pair_encoders["plain"], pair_encoders["plain"].tokenize(["why"], ["chair " * 90], 59))
-
-
 # transformers
 
 
@@ -181,25 +167,6 @@ def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(pair_encoders, ori
     assert not torch.equal(encoder.pooler[0].weight, bert.pooler.dense.weight)
 
 
-def tokenizer_of(template, **special):
-    "Of words, with special tokens where the template has them."
-    core = Tokenizer(WordLevel({word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "a", "b"])},
-                               unk_token="<pad>"))
-    core.pre_tokenizer = pre_tokenizers.Whitespace()
-    core.post_processor = processors.TemplateProcessing(pair=template, special_tokens=[("<s>", 1), ("</s>", 2)])
-    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<pad>", **{"pad_token": "<pad>"} | special)
-
-
-@pytest.mark.parametrize("template, special, says", [
-    ("<s> $A $B </s>", {}, "no token before the first text, or none between two"),
-    ("$A </s> $B </s>", {}, "no token before the first text, or none between two"),
-    ("<s> $A </s> $B </s>", {"pad_token": None}, "no padding token"),
-])
-def test_a_tokenizer_that_cannot_lay_out_pairs_is_refused(template, special, says):
-    with pytest.raises(EncoderError, match=says):
-        special_tokens(tokenizer_of(template, **special))
-
-
 # the alignment network
 
 
@@ -218,19 +185,6 @@ def test_attention_of_words_that_matter_and_of_padding():
     assert torch.allclose(result, multiple, atol=1e-6), "lengths of vectors and the scale of weights do not matter"
 
 
-def test_the_order_of_words_matters_to_their_neighbors_alone():
-    number = vocabulary(QUESTIONS + ANSWERS)
-    torch.manual_seed(0)
-    encoder = AlignmentEncoder(torch.randn(len(number) + 2, 8), partial(pairs.word_ids, number), 6).eval()
-    is_equal = {}
-    for neighbors in (True, False):
-        if not neighbors:
-            encoder.neighbors.weight.data[..., [0, 2]] = 0
-        a, b = hidden(encoder, encoder.tokenize(["why the lamp"] * 2, ["red the old chair", "chair old the red"]))
-        is_equal[neighbors] = torch.allclose(a, b, atol=1e-6)
-    assert is_equal == {True: False, False: True}
-
-
 def test_unknown_words_share_one_vector():
     assert words("Don't ask: x_1, ÄRGER!") == ["don", "'", "t", "ask", ":", "x_1", ",", "ärger", "!"]
     encoder = load_pair_encoder(ALIGNMENT, ["b a", "A c"])
@@ -238,14 +192,6 @@ def test_unknown_words_share_one_vector():
     assert encoder.encode(["a b c", "d A"]) == [[2, 3, 4], [1, 2]]
     assert len(encoder.vectors.weight) == 5
     assert torch.allclose(*hidden(encoder, encoder.tokenize(["d"] * 2, ["e", "f"])))
-
-
-def test_a_table_is_split_into_directions_and_weights(pair_encoders):
-    vectors, weight = directions(torch.tensor([[3., 4.], [0., 0.], [0., 1.]]))
-    assert torch.allclose(vectors.square().mean(1), torch.tensor([1., 0., 1.]))
-    assert torch.allclose(weight, torch.tensor([5 / 3, .01, 1 / 3]))
-    assert pair_encoders["table"].weight.min() > 0
-    assert torch.allclose(pair_encoders["table"].vectors.weight.square().mean(1), torch.ones(len(VOCABULARY)))
 
 
 # loading
@@ -275,12 +221,9 @@ NO_TEXTS = "'learned' makes its vocabulary of texts, and none were given"
 
 @pytest.mark.parametrize("config, message", [
     (dict(name="bert", kind="transformer"), f"encoder 'bert' is {ONE_TEXT}"),
-    (dict(name="table", kind="static"), "of kind 'static'"),
     (dict(name="table", kind="cross"), NO_PAIRS),
     (dict(name="bert", kind="alignment", units=4), OTHER_KIND),
     (dict(name="nowhere", kind="cross"), "encoder 'nowhere' was not found. Looked in: the folder"),
-    (dict(name="nowhere", kind="alignment", units=4), "encoder 'nowhere' was not found"),
-    (dict(name="somebody/nowhere", kind="cross"), "no revision is pinned"),
     (dict(name="learned", kind="alignment", units=4, embedding=4), NO_TEXTS),
 ])
 def test_encoders_that_cannot_be_had_are_named(models, config, message):

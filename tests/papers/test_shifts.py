@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from debias_nb.measures.prediction import NODES, _nodes, covariance_of, log_odds, points_at, predict
+from debias_nb.measures.prediction import log_odds, points_at
 from debias_nb.papers.pages.frame import RUN_COLUMNS, Results, only
 from debias_nb.papers.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
 from debias_nb.runs.pairing import Made
@@ -66,18 +66,6 @@ def test_what_scatters_less_is_predicted_in_a_shorter_range(shifts_found):
         assert plain.kept == 1 and regularized_row.kept == pytest.approx(.9, abs=.02)
         assert plain.worse > regularized_row.worse
         assert plain.low_one < plain.low < plain["mean"] < plain.high < plain.high_one
-    changes = in_log_odds(only(shifts_found, method="Held", kind="offers", shift="ood"))
-    covariance = covariance_of(np.stack(changes.seeds), np.stack(changes.resampled), changes.corpus, changes.evaluate)
-    single = predict(changes.difference, covariance, changes.corpus, changes.evaluate, changes.trained_on,
-                     scale=3 / 25)["sentences"]
-    row = new.loc["offers", "Held"]
-    assert (row.low, row.high) == single.interval() and row["mean"] == single.mean
-    single = predict(changes.difference[:7], covariance[:7, :7], changes.corpus[:7], changes.evaluate[:7],
-                     changes.trained_on[:7], scale=3 / 25)["sentences"]
-    squares = _nodes(NODES, 3 / 25)[0]**2
-    spread = single.variances - (squares[:, None, None] + squares[:, None] + squares).ravel()
-    of_mean = single.weights @ (spread + (single.means - single.mean)**2)
-    assert single.error**2 == pytest.approx(of_mean), "the mean of variances and the variance of means"
 
 
 def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
@@ -88,16 +76,6 @@ def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
     in_points = prediction_of(low.assign(trained_on="any"), Results(), scale=10.)["any"].cdf(high_bases.difference, .5)
     in_odds = prediction_of(in_log_odds(low), Results())["sentences"].cdf(in_log_odds(high_bases).difference, .02)
     assert len(high_bases) == 6 and (in_points > .975).all() and ((in_odds > .025) & (in_odds < .975)).all()
-
-
-def test_each_kind_of_training_has_a_mean_of_its_own(shifts_found):
-    with_offers = shifts_found.assign(
-        trained_on=shifts_found.corpus.map({"quora": "sentences", "askubuntu": "sentences", "news": "offers"}))
-    is_other = with_offers.trained_on == "offers"
-    with_offers.loc[is_other, "seeds"] = with_offers.seeds[is_other].map(lambda seeds: seeds - 20)
-    new = predictions(with_offers, Results()).query("method == 'Held' and kind == 'offers'").set_index("trained_on")
-    assert new.loc["offers", "mean"] < -.5 < new.loc["sentences", "low"]
-    assert new.sets.to_dict() == {"offers": 1, "sentences": 2}
 
 
 def test_the_interval_of_a_fraction_is_over_training_sets():

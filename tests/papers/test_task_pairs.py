@@ -19,7 +19,7 @@ from debias_nb.runs.settings import PairMethod, PairTraining, TextsConfig
 from debias_nb.papers.tasks import pairs, regularization_texts
 from debias_nb.papers.data import labeled_pairs
 from debias_nb.papers.data.labeled_pairs import LabeledPairs, at_balance, ranking_columns
-from debias_nb.runs.pair_batches import PairCollator, pair_tokens, ranking_tokens
+from debias_nb.runs.pair_batches import PairCollator, ranking_tokens
 from debias_nb.runs.training import fine_tune
 
 # a, b and c ask the same; so do d and e
@@ -44,14 +44,6 @@ def test_negatives_are_other_texts_each_once(seed):
         samples = [right for left, right, label in columns]
         assert {(left, label) for left, _, label in columns} == {(duplicate[0], 0)}
         assert len(set(samples)) == 5 and not group & set(samples)
-
-
-def test_a_sample_may_take_all_duplicates_and_all_other_texts_and_no_more():
-    assert len(at_balance(PAIRS, 3, 5, 0)) == len(at_balance(PAIRS, None, 5, 0)) == 3 * 6
-    with pytest.raises(ConfigError, match="`duplicates` is 4, and there are 3$"):
-        at_balance(PAIRS, 4, 5, 0)
-    with pytest.raises(ConfigError, match="`negatives` is 6, and there are 8 texts$"):
-        at_balance(PAIRS, 3, 6, 0)
 
 
 # other texts
@@ -83,14 +75,6 @@ def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(co
     assert half == everything[:2]
     with pytest.raises(ConfigError, match="did you mean 'quora'"):
         regularization_texts.unlabeled_texts(TextsConfig(corpora=["qoura"]), ())
-
-
-def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
-    "Of `quora` the texts of the test are taken out, however they are written."
-    texts = ["what", "WHY IS IT", "how?"]
-    monkeypatch.setattr(regularization_texts, "evaluation_pairs", lambda *arguments: SimpleNamespace(all_texts=texts))
-    with pytest.raises(ConfigError, match="texts: 1 of quora are in no test, .* two are needed"):
-        regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("quora",))
 
 
 def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
@@ -178,17 +162,6 @@ def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_the
     assert otherwise != batches
 
 
-def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
-    pair_batch = pair_tokens(tiny, ["a"], ["b"], [1])
-    plain = PairMethod(name="x")
-    for loss in ("ranking", "ranking-hard"):
-        with pytest.raises(ValueError, match="ranking losses what asks the same"):
-            fine_tune(tiny, None, pair_batch, plain, PairTraining(loss=loss, learning_rate=1, epochs=1, batch_size=2),
-                      0)
-    with pytest.raises(ValueError, match="need labels"):
-        rank(tiny, loss="cosent")
-
-
 @pytest.fixture
 def search(monkeypatch):
     monkeypatch.setattr(pairs, "evaluation_pairs", lambda *arguments: LABELED_PAIRS)
@@ -204,15 +177,6 @@ def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(searc
     assert relevant == [{"b"}, {"e"}, {"h"}]
     itself = [[search.items[item] for item in row.nonzero()[0]] for row in search.barred.toarray()]
     assert itself == [["a"], [], []]
-
-
-def test_what_can_be_said_of_a_test_without_an_encoder(monkeypatch):
-    training_pairs = LabeledPairs("made", ["red hat"], ["blue hat"], np.array([1], "int8"))
-    test_side = LabeledPairs("made", ["red hat", "new shoe"], ["hat red", "old boot"], np.array([1, 0], "int8"))
-    monkeypatch.setattr(pairs, "training_pairs", lambda corpus: training_pairs)
-    monkeypatch.setattr(pairs, "evaluation_pairs", lambda name, corpus, encoder: test_side)
-    pairs_found = pairs.word_measures.__wrapped__("quora", PairsCorpus(name="quora"))
-    assert pairs_found == {"overlap auc05": 1., "seen words": 2 / 6} # red and hat, of six
 
 
 def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monkeypatch):

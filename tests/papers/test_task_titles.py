@@ -38,15 +38,6 @@ def test_held_are_titles_of_later_years_that_nobody_is_tested_with(library):
     assert set(titles.unlabeled_titles(NEW, ("iid", "ood"), YEARS)) == {"New one", "New two"}
 
 
-def test_titles_to_hold_are_those_of_the_shifted_kind(library):
-    with pytest.raises(ConfigError, match="no titles to hold 'odo'.*'ood'"):
-        titles.unlabeled_titles(TextsConfig(corpora=["odo"]), ("ood",), YEARS)
-    library.unpaired = None
-    titles.title_split.cache_clear()
-    with pytest.raises(ConfigError, match="texts: 0 of ood are in no test"):
-        titles.unlabeled_titles(NEW, ("ood",), YEARS)
-
-
 def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
     training = HingeTraining(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64)
     settings = dict(

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
 from debias_nb.papers.data import title_splits as s, titles as t
-from debias_nb.data.registry import ChangedData, DataError, MissingData
+from debias_nb.data.registry import DataError
 
 
 def as_bytes(line):
@@ -86,15 +86,11 @@ def record(*targets, uid="A", title="x"):
 
 @pytest.mark.parametrize("file, lines, words", [
     ("trn.json.gz", [RECORDS[0], b'{"uid": "B", "title"'], "trn.json.gz:2: "),
-    ("trn.json.gz", [RECORDS[0], b'{"uid": "B\xff", "title": "x", "target_ind": [0]}'], "trn.json.gz:2: "),
     ("trn.json.gz", [{"uid": "A", "title": "x"}], "trn.json.gz:1: target_ind"),
     ("trn.json.gz", [RECORDS[0], RECORDS[0]], "trn.json.gz:2: the id 'A'"),
     ("tst.json.gz", [record(-1)], "tst.json.gz:1: target_ind -1"),
-    ("lbl.json.gz", [LABELS[0], LABELS[0] | {"title": "y"}], "lbl.json.gz:2: the id 'A'"),
     ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: "),
-    ("filter_labels_train.txt", ["0 0 1"], "filter_labels_train.txt:1: "),
     ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: row 0, label 3"),
-    ("filter_labels_test.txt", ["1 0"], "filter_labels_test.txt:1: row 1, label 0"),
     ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
 ])
 def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words):
@@ -102,21 +98,7 @@ def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words
         t.read_lf(lf(tmp_path, **{file: lines}))
 
 
-@pytest.mark.parametrize("part", ["train", "test"])
-def test_without_a_file_of_exclusions_it_is_said_how_to_write_one(tmp_path, part):
-    path = lf(tmp_path) / f"filter_labels_{part}.txt"
-    path.unlink()
-    with pytest.raises(DataError, match=f"{path.name}: no such file; make it empty where no pairs are to be left out"):
-        t.read_lf(tmp_path)
-    path.touch()
-    assert t.read_lf(tmp_path).queries
-
-
-def test_files_that_are_not_packed_or_cut_short_are_damaged(tmp_path):
-    lf(tmp_path)
-    (tmp_path / "tst.json.gz").write_bytes(b'{"uid": "A"}\n')
-    with pytest.raises(DataError, match="tst.json.gz: the file is damaged after line 0"):
-        t.read_lf(tmp_path)
+def test_files_that_are_cut_short_are_damaged(tmp_path):
     entries = [{"uid": str(i), "title": f"Title {i * i}"} for i in range(5000)]
     long = put(tmp_path / "tst.json.gz", *entries)
     long.write_bytes(long.read_bytes()[:-1000])
@@ -210,17 +192,11 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
 
 @pytest.mark.parametrize("options, words", [
     ({}, "until"),
-    ({"until": 1999}, "no training query"),
     ({"until": 2007}, "no ood query"),
     ({"by": "month", "until": 2004}, "month"),
-    ({"by": "category"}, "no ood query"),
     ({"by": "category", "held_out": ["knd 1"]}, "did you mean 'kind 1'"),
-    ({"by": "category", "held_out": [f"kind {i}" for i in range(4)]}, "no training query"),
-    ({"until": 2004, "share": 0}, "share"),
     ({"until": 2004, "share": float("nan")}, "share"),
-    ({"until": 2004, "test_share": 1}, "test_share"),
     ({"until": 2004, "test_share": .001}, "no iid query"),
-    ({"until": 2004, "test_share": .999}, "no training query"),
     ({"until": 2004, "test_share": None}, "test_share"),
 ])
 def test_wrong_splits_are_refused(options, words):
@@ -237,16 +213,6 @@ def test_the_published_test_set_is_the_iid_one():
     until_2005 = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
     assert (set(split.tests["iid"].items) == until_2005
             and "Paper 39" not in until_2005), "candidates are those of the training years"
-
-
-def test_excluded_pairs_follow_into_every_part():
-    titles = library(excluded=[(i, 0) for i in range(5, 40)])
-    split = s.split_titles(titles, until=2005)
-    for part in (split.train, *split.tests.values()):
-        assert part.excluded.shape == part.relevance.shape
-        assert part.relevance.multiply(part.excluded).nnz == 0
-    ood = split.tests["ood"]
-    assert ood.barred[:, [ood.items.index("Paper 0")]].toarray().all()
 
 
 # ---- test sets made by hand
@@ -274,58 +240,3 @@ WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0,
 def test_tasks_that_cannot_be_scored_are_refused(changes, query):
     with pytest.raises(ValueError, match=f"hand: {query}"):
         task(**changes)
-
-
-# ---- growing test sets
-
-
-def test_collections_are_joined_in_time():
-    early, late = [library(n, years=np.full(n, year), categories=None) for n, year in ((20, 2013), (40, 2014))]
-    joint = s.join_titles(early, late, "both")
-    assert set(joint.queries) == set(late.queries)
-    old = {(joint.queries[q], joint.items[i]) for q, i in zip(*joint.relevance[joint.years == 2013].nonzero())}
-    assert old == pairs_of(early, early.relevance), "what the later one says of known queries is left out"
-    with pytest.raises(ValueError, match="library begins in 2013"):
-        s.join_titles(late, early, "backwards")
-
-
-# ---- loading
-
-@pytest.fixture
-def places(tmp_path, monkeypatch):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "given"))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
-def test_loading_follows_the_files(places):
-    folder = lf(places / "given/lf_amazontitles131k")
-    first = t.load_titles("lf_amazontitles131k")
-    assert t.load_titles("lf_amazontitles131k") is first
-    assert first.categories is None
-
-    put(folder / "categories.tsv", "A\tKitchen")
-    second = t.load_titles("lf_amazontitles131k")
-    assert second.categories.tolist() == ["Kitchen", "", "", ""]
-    assert second.counts["queries without a category"] == 3
-    with pytest.raises(ValueError, match="did you mean 'Kitchen'"):
-        s.split_titles(second, "category", held_out=["kitchen"])
-
-    put(folder / "tst.json.gz", record(1, uid="D", title="Hoe"))
-    assert t.load_titles("lf_amazontitles131k").queries[-1] == "Hoe"
-
-
-def test_missing_and_changed_files_say_so(places):
-    for name in t.SOURCES:
-        with pytest.raises(MissingData, match="is missing"):
-            t.load_titles(name, download=False)
-    with pytest.raises(MissingData, match=r"zlib.decompressobj\(31\)"):
-        t.load_titles("music")
-    with pytest.raises(ValueError, match="did you mean 'music'"):
-        t.load_titles("musik")
-    put(places / "given/amazon2014_music_alsobought/amazon2014_music_meta.jsonl.gz", {"asin": "1", "title": "x"})
-    with pytest.raises(ChangedData, match="amazon2014_music_meta.jsonl.gz: sha256"):
-        t.load_titles("music")
-    lf(places / "given/lf_amazontitles1_3m", **{"filter_labels_test.txt": None})
-    with pytest.raises(MissingData, match="filter_labels_test.txt is missing"):
-        t.load_titles("lf_amazontitles1_3m")

@@ -140,17 +140,6 @@ def test_the_trainer_does_what_a_plain_loop_does(static, pairs, batches_of_rows)
 # what a trainer is given, and what looks on
 
 
-def test_a_batch_of_titles_knows_what_else_is_relevant(static):
-    relevance = csr_matrix([[1, 0, 1], [0, 1, 0]])
-    titles = SimpleNamespace(queries=["red", "blue"], items=["a", "b", "c"], relevance=relevance,
-                             rows=lambda: np.argwhere(relevance.toarray()))
-    tokens = title_tokens(static, titles)
-    batch = PairCollator(tokens)([{"row": 2}, {"row": 0}])
-    assert batch["label"].tolist() == [[True, False], [False, True]]
-    assert batch["left_row"].tolist() == [2, 0]
-    assert tokens.targets(torch.arange(3)).int().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
-
-
 def test_an_epoch_of_items_has_each_once_with_a_query_that_is_drawn(static):
     # one of the items is relevant to three queries, and one to none
     relevance = csr_matrix(np.eye(5)[[0, 1, 1, 1, 2, 3]])

@@ -8,7 +8,7 @@ __all__ = ['TESTS', 'FEATURES', 'COMMON', 'AuthorSplit', 'isin', 'divide', 'pape
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #5ca9a012
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
 
@@ -35,7 +35,6 @@ class AuthorSplit:
     train: Texts
     validation: Texts       # held-out texts of training authors; may be empty
     tests: dict[str, Texts] # some of `TESTS`
-    counts: dict[str, int] = field(default_factory=dict) # of the split
 
     def __post_init__(self):
         values = {}
@@ -118,7 +117,6 @@ def divide(
     name: str,        # of the split
     authors: set,     # those for training
     topics: set,      # and their topics
-    counts: dict,     # of the choice
     share: float = .8, # of the candidates, for training, in (0, 1]
     validation: int | None = None, # texts held out of training; None: as many as the cross-topic test, at most a fifth
     seed: int = 0,    # not negative
@@ -137,19 +135,13 @@ def divide(
         validation = min(size // 5, cross.sum())
     if not 0 <= validation < size:
         raise ValueError(f"validation: {validation} texts are requested, but only {size} were picked for training")
-    heldout, training, surplus = np.split(candidates, [validation, size])
+    heldout, training, _ = np.split(candidates, [validation, size])
     train = _part(texts, "train", training)
     on_training_topics = isin(texts.topic, set(train.topic))
     tests = {}
     for stream, (test, block) in enumerate((("cross", cross), ("iid", ~by_authors & on_training_topics)), 1):
         tests[test] = _part(texts, test, _shuffle(block, seed, stream))
-    counts |= {
-        "texts": len(texts),
-        "candidates for training": len(candidates),
-        "candidates not picked": len(surplus),
-        "by training authors on other topics": int((by_authors & ~on_topics).sum()),
-    }
-    return AuthorSplit(name, train, _part(texts, "validation", heldout), tests, counts)
+    return AuthorSplit(name, train, _part(texts, "validation", heldout), tests)
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #81131667
 def paper_split(
@@ -163,8 +155,7 @@ def paper_split(
     Raises `ValueError` for parameters out of range and empty parts."""
     training_authors = _choose(texts.author, authors, "authors")
     training_topics = _choose(texts.topic, topics, "topics")
-    counts = {"authors chosen": len(training_authors), "topics chosen": len(training_topics)}
-    return divide(texts, f"{texts.name}, as in the paper", training_authors, training_topics, counts, **options)
+    return divide(texts, f"{texts.name}, as in the paper", training_authors, training_topics, **options)
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #5d1c9a02
 def random_split(
@@ -178,8 +169,7 @@ def random_split(
     rng = default_rng([seed, 4]) # a stream of its own, after those of training and tests
     training_authors = _choose(texts.author, authors, "authors", rng)
     training_topics = _choose(texts.topic, topics, "topics", rng)
-    counts = {"authors chosen": len(training_authors), "topics chosen": len(training_topics)}
-    return divide(texts, f"{texts.name}, at random", training_authors, training_topics, counts, seed=seed, **options)
+    return divide(texts, f"{texts.name}, at random", training_authors, training_topics, seed=seed, **options)
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #0ded0abd
 FEATURES = 20_000 # words of a topic model at most, the most frequent
@@ -359,13 +349,7 @@ def leakage_aware_split(
     training_topics = {topic for topic, number in cluster.items() if number in clusters}
     writers = _by_frequency(compress(texts.author, isin(texts.topic, training_topics)))
     training_authors = set(writers[:max(1, round(authors * len(writers)))])
-    counts = {
-        "clusters of topics": len(sizes),
-        "clusters chosen": len(clusters),
-        "topics chosen": len(training_topics),
-        "authors chosen": len(training_authors),
-    }
-    return divide(texts, f"{texts.name}, aware of leakage", training_authors, training_topics, counts, share, **options)
+    return divide(texts, f"{texts.name}, aware of leakage", training_authors, training_topics, share, **options)
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #d8065fba
 class Halves(NamedTuple):

@@ -9,15 +9,16 @@ __all__ = ['QUOTATION', 'SIGNATURE', 'NonBlank', 'Date', 'READERS', 'Texts', 'de
 
 # %% ../../../nbs/papers/data/authors.ipynb #c07e4ec4
 import html
+import itertools
 import json
 import operator
 import re
 import tarfile
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from ...settings import AuthorsWorldConfig
 from ...checks import check_known
+from ...data.pairs import components
 from ...data.registry import NUL, DataError, Table, corpora, json_rows, load_registry, locate, text_lines
 
 # %% ../../../nbs/papers/data/authors.ipynb #ca4cb278
@@ -215,22 +217,14 @@ def read_reviews(
     return _texts(name, rows, counts)
 
 # %% ../../../nbs/papers/data/authors.ipynb #57986c98
-class _Pan(NamedTuple):
-    "One text of a problem."
-    problem: str
-    author: str # problem/candidate; "" for <UNK>
-    topic: str  # fandom; "" for unknown texts
-    text: str
-
-
-def _pan19_texts(path) -> list[_Pan]:
+def _pan19_texts(path) -> pd.DataFrame: # problem, author ("" for <UNK>), topic ("" for unknown texts), text
     "Read the texts of all problems in English, of each its known texts and then its unknown ones."
     files = {}
     with tarfile.open(path) as tar:
         for file in filter(tarfile.TarInfo.isfile, tar):
             name = file.name.split("/", 1)[-1]
             files[name] = tar.extractfile(file).read().decode()
-    texts = []
+    rows = []
     for problem in json.loads(files["collection-info.json"]):
         if problem["language"] != "en":
             continue
@@ -238,13 +232,12 @@ def _pan19_texts(path) -> list[_Pan]:
         for entry in json.loads(files[f"{name}/fandom-info.json"]):
             author = f"{name}/{entry['true-author']}"
             text = files[f"{author}/{entry['known-text'].removesuffix('.txt')}.txt"]
-            texts.append(_Pan(name, author, entry["fandom"], text.strip()))
+            rows.append((name, author, entry["fandom"], text.strip()))
         for truth in json.loads(files[f"{name}/ground-truth.json"])["ground_truth"]:
             candidate = truth["true-author"]
             author = "" if candidate == "<UNK>" else f"{name}/{candidate}"
-            text = files[f"{name}/unknown/{truth['unknown-text']}"]
-            texts.append(_Pan(name, author, "", text.strip()))
-    return texts
+            rows.append((name, author, "", files[f"{name}/unknown/{truth['unknown-text']}"].strip()))
+    return pd.DataFrame(rows, columns=["problem", "author", "topic", "text"])
 
 # %% ../../../nbs/papers/data/authors.ipynb #590f1990
 def read_pan19(
@@ -252,33 +245,25 @@ def read_pan19(
     name: str = "pan19_fanfiction",
 ) -> Texts: # author: problem/candidate, the first where several are one; topic: the fandom
     "Read the English fan fiction of PAN 2019 from the published archive."
-    from scipy.cluster.hierarchy import DisjointSet
     texts = _pan19_texts(path)
-    by_candidates = [t for t in texts if t.author]
-    aliases = DisjointSet({t.author for t in by_candidates})
-    writer = {} # first one of each text
-    for t in by_candidates:
-        aliases.merge(t.author, writer.setdefault(t.text, t.author))
-    first = {author: min(aliases.subset(author)) for author in aliases} # of the same author, by name
-    fandoms_of_text = defaultdict(set) # text -> its fandoms
-    for t in texts:
-        if t.topic:
-            fandoms_of_text[t.text].add(t.topic)
-    fandoms = defaultdict(set) # problem -> the fandom that its unknown texts have elsewhere
-    for t in texts:
-        if not t.topic:
-            fandoms[t.problem] |= fandoms_of_text[t.text]
-    target = {problem: min(names, default=f"target of {problem}") for problem, names in fandoms.items()}
-    rows = [(first[t.author], t.topic or target[t.problem], t.text, "") for t in by_candidates]
+    is_known = texts.topic != ""
+    fandoms = texts[~is_known].merge(texts[is_known], on="text").groupby("problem_x").topic_y.min()
+    target = texts.problem.map(fandoms)
+    texts["topic"] = texts.topic.where(is_known, target.fillna("target of " + texts.problem))
+    rows = texts[texts.author != ""]
+    author, candidates = rows.author.factorize()
+    text, distinct = rows.text.factorize()
+    _, group = components(author, len(candidates) + text, len(candidates) + len(distinct))
+    first = rows.author.groupby(group[author]).transform("min") # of the same author, by name
     counts = {
         "texts read": len(texts),
         "texts without an author": len(texts) - len(rows),
-        "candidates": len(first),
-        "candidates merged into others": len(first) - len(set(first.values())),
-        "candidates without a known text": len(first.keys() - {t.author for t in texts if t.topic}),
-        "problems without a known target fandom": sum(1 for names in fandoms.values() if not names),
+        "candidates": len(candidates),
+        "candidates merged into others": len(candidates) - first.nunique(),
+        "candidates without a known text": len(candidates) - rows.author[is_known].nunique(),
+        "problems without a known target fandom": texts.problem[~is_known & target.isna()].nunique(),
     }
-    return _texts(f"{name} en", rows, counts)
+    return _texts(f"{name} en", list(zip(first, rows.topic, rows.text, itertools.repeat(""))), counts)
 
 # %% ../../../nbs/papers/data/authors.ipynb #6ff5777f
 class _Pair(BaseModel):

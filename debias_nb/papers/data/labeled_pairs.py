@@ -182,49 +182,36 @@ class Source(NamedTuple):
     texts: Callable[[str], list[str]] | None = None # unlabeled
 
 
-def _train_questions(corpus: PairsCorpus, part: str, share: float) -> QuestionPairs:
-    return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)
-
-
-def _test_questions(name: str) -> LabeledPairs:
-    return _of_texts(load_questions(name, "test", require_hash=True), name)
-
-
-def _train_products(corpus: PairsCorpus, part: str, share: float) -> QuestionPairs:
-    return load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
-
-
-def _test_products(name: str) -> LabeledPairs:
-    test, subsets = load_test(name)
-    return _of_texts(test, name, subsets, load_offers(name))
-
-
-def _train_news(corpus: PairsCorpus, part: str, share: float) -> QuestionPairs:
-    return load_news(share, corpus.share_seed)
-
-
-def _test_sentences(name: str) -> LabeledPairs:
-    return _of_texts(load_sentences(name), name)
-
-
-def _texts_of_training(name: str) -> list[str]:
-    return training_pairs(PairsCorpus(name=name)).all_texts
-
-
-def _texts_of_answers(name: str) -> list[str]:
-    general = load_answers(name, "dev", require_hash=True)
-    return [*general.questions, *general.answers]
-
-
 def sources() -> dict[str, Source]:
     "Return the readers of all real texts by name."
+    def train_questions(corpus, part, share):
+        return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)
+
+    def train_products(corpus, part, share):
+        return load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
+
+    def test_products(name):
+        test, subsets = load_test(name)
+        return _of_texts(test, name, subsets, load_offers(name))
+
+    def texts_of_answers(name):
+        general = load_answers(name, "dev", require_hash=True)
+        return [*general.questions, *general.answers]
+
+    def texts_of_training(name):
+        return training_pairs(PairsCorpus(name=name)).all_texts
+
+    questions = Source(
+        train_questions, lambda name: _of_texts(load_questions(name, "test", require_hash=True), name),
+        texts_of_training)
+    sentences = Source(None, lambda name: _of_texts(load_sentences(name), name), sentence_texts)
     return {
-        **dict.fromkeys(question_corpora(), Source(_train_questions, _test_questions, _texts_of_training)),
-        **dict.fromkeys(CATEGORIES, Source(_train_products, _test_products, _texts_of_training)),
-        **dict.fromkeys(SENTENCE_KINDS, Source(None, _test_sentences, sentence_texts)),
+        **dict.fromkeys(question_corpora(), questions),
+        **dict.fromkeys(CATEGORIES, Source(train_products, test_products, texts_of_training)),
+        **dict.fromkeys(SENTENCE_KINDS, sentences),
         **dict.fromkeys(TEXTS_ONLY, Source(None, None, sentence_texts)),
-        NEWS: Source(_train_news, _test_sentences, sentence_texts),
-        "qnli": Source(None, None, _texts_of_answers), # of no training corpus
+        NEWS: sentences._replace(train=lambda corpus, part, share: load_news(share, corpus.share_seed)),
+        "qnli": Source(None, None, texts_of_answers), # of no training corpus
     }
 
 

@@ -84,47 +84,15 @@ def _training_titles(download) -> set[str]:
 
 # %% ../../../nbs/papers/data/products.ipynb #c756b6bd
 def load_products(
-    category: Literal["cameras", "computers", "shoes", "watches"], part: Literal["train", "valid"], share: float = 1.,
-    share_seed: int = 0, download: bool = True,
-) -> QuestionPairs:
+    category: str,      # one of `CATEGORIES`
+    part: Literal["train", "valid"],
+    share: float = 1.,  # of the training pairs, in (0, 1], the same in both classes
+    share_seed: int = 0,
+    download: bool = True, # False: use only what is here
+) -> QuestionPairs: # label 1: one product; `train` in random order
     """Load pairs of product offers to train on; pairs that stand in an evaluation set are dropped.
 
-    Parameters
-    ----------
-    category : {"cameras", "computers", "shoes", "watches"}
-        Category of products.
-    part : {"train", "valid"}
-        Part as published.
-    share : float, in (0, 1]
-        Fraction of the training pairs, the same in both classes.
-    share_seed : int
-        Random seed of the share.
-    download : bool
-        False uses only files that are here.
-
-    Returns
-    -------
-    QuestionPairs
-        Titles `left` and `right`, array `labels` (1 for one product), all (n,); "train" in random order.
-
-    Raises
-    ------
-    MissingData
-        If a file is nowhere; the message says how to get it.
-    DataError
-        If a file is not what it should be.
-    ValueError
-        For an unknown name or part.
-
-    Examples
-    --------
-    >>> from debias_nb.papers.data.products import load_products
-    >>> load_products("shoes", "valid") # doctest: +SKIP
-    QuestionPairs(shoes valid: 1,181 pairs, 251 duplicates, fingerprint 17dcb15cecc8)
-    >>> load_products("shoe", "valid")
-    Traceback (most recent call last):
-    ValueError: ...did you mean 'shoes'?
-    """
+    Raises `MissingData`, `DataError`, and `ValueError` for an unknown name or part."""
     check_known("part of products", part, ("train", "valid"))
     valid = _read_published(category, "valid", download)
     if part == "valid":
@@ -177,41 +145,12 @@ def same_product(
 
 # %% ../../../nbs/papers/data/products.ipynb #fe964594
 def load_offers(
-    category: Literal["cameras", "computers", "shoes", "watches"], download: bool = True,
+    category: str, # one of `CATEGORIES`
+    download: bool = True,
 ) -> "TitleTask":
-    """Load the product offers of a test as retrieval: for each offer, the other offers of its product are relevant.
+    """Load the offers of a test as retrieval: for each offer, the other offers of its product are relevant.
 
-    Parameters
-    ----------
-    category : {"cameras", "computers", "shoes", "watches"}
-        Category of products.
-    download : bool
-        False uses only files that are here.
-
-    Returns
-    -------
-    TitleTask
-        Lists `queries` and `items`, sparse matrix `relevance` (queries, items), `categories` "seen" or "unseen" in
-        training.
-
-    Raises
-    ------
-    MissingData
-        If a file is nowhere; the message says how to get it.
-    DataError
-        If a file is not what it should be.
-    ValueError
-        For an unknown name.
-
-    Examples
-    --------
-    >>> from debias_nb.papers.data.products import load_offers
-    >>> load_offers("shoes") # doctest: +SKIP
-    TitleTask(shoes test: 428 queries, 963 items, 963 of them new, 788 pairs)
-    >>> load_offers("shoe")
-    Traceback (most recent call last):
-    ValueError: ...did you mean 'shoes'?
-    """
+    Raises as `load_products`."""
     test = _read_published(category, "test", download)
     return same_product(test, _training_titles(download))
 

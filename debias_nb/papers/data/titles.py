@@ -339,44 +339,12 @@ def _load(name, paths, hashes) -> Titles:
     return source.read(*paths, name=name)
 
 
-def load_titles(name: str, download: bool = True, require_hash: bool = False) -> Titles:
-    """Load queries and items with short titles, and which items are relevant to which query.
-
-    `papers.data.title_splits.split_titles` splits them by year or by category.
-
-    Parameters
-    ----------
-    name : str
-        `aan_citations` (papers and what they cite), `music` (albums bought together), and, if you place their files,
-        `lf_amazontitles131k`, `lf_amazontitles1_3m`.
-    download : bool
-        False uses only files that are here.
-    require_hash : bool
-        Refuse a file whose contents cannot be checked, as runs do.
-
-    Returns
-    -------
-    Titles
-        Lists `queries` and `items`, sparse matrix `relevance` (queries, items); read once in a process.
-
-    Raises
-    ------
-    MissingData
-        If a file is nowhere; the message says how to get it.
-    DataError
-        If a file is not what it should be.
-    ValueError
-        For an unknown name.
-
-    Examples
-    --------
-    >>> from debias_nb.papers.data.titles import load_titles
-    >>> load_titles("aan_citations") # doctest: +SKIP
-    Titles(aan_citations: 13,793 queries, 10,255 items, 82,670 pairs, fingerprint a7dd0bf86d7c)
-    >>> load_titles("musik")
-    Traceback (most recent call last):
-    ValueError: ...did you mean 'music'?
-    """
+def load_titles(
+    name: str, # one of `SOURCES`
+    download: bool = True, # False: use only what is here
+    require_hash: bool = False, # refuse a file whose contents cannot be checked, as runs do
+) -> Titles: # read once in a process
+    "Load titles. Raises `MissingData`, `DataError`, and `ValueError` for an unknown name."
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
     options = {"download": download, "require_hash": require_hash}

@@ -11,6 +11,7 @@ equals, a student after its teacher has; MRR has no cut; R@8, which the paper do
 some target of its author among the first eight.
 """
 import copy
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,10 +51,6 @@ from ..worlds.planted_authors import author_words
 PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
 
 
-def _read(name: str, corpus: AuthorsCorpus) -> Texts:
-    return load_texts(name, "quotes" in corpus.cleaned, "signatures" in corpus.cleaned, require_hash=True)
-
-
 SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
 
 
@@ -65,6 +62,10 @@ def author_split(corpus: AuthorsCorpus) -> AuthorSplit:
     """
     check_known("corpus", corpus.name, (*author_corpora(), "authors"), ConfigError)
     settings = corpus.split
+
+    def read(name):
+        return load_texts(name, "quotes" in corpus.cleaned, "signatures" in corpus.cleaned, require_hash=True)
+
     if corpus.world:
         train = planted_texts(corpus.world, "train")
         cross = planted_texts(corpus.world, "cross", corpus.likeness)
@@ -74,18 +75,14 @@ def author_split(corpus: AuthorsCorpus) -> AuthorSplit:
             out, rows = random_parts(len(train), 1 - settings.share, [settings.seed, 5])
             validation = train.take(out, name="authors validation")
             train = train.take(rows)
-        split = AuthorSplit("planted authors", train, validation, tests)
-    elif settings.scheme == "published":
+        return AuthorSplit("planted authors", train, validation, tests)
+    if settings.scheme == "published":
         check_known("corpus published in parts", corpus.name, PUBLISHED_PARTS, ConfigError)
         validation_name, tests = PUBLISHED_PARTS[corpus.name]
-        tests = {key: _read(name, corpus) for key, name in tests.items()}
-        texts = _read(corpus.name, corpus)
-        split = AuthorSplit(f"{corpus.name}, as published", texts, _read(validation_name, corpus), tests)
-    else:
-        divide = SCHEMES[settings.scheme]
-        texts = _read(corpus.name, corpus)
-        split = divide(texts, settings.authors, settings.topics, share=settings.share, seed=settings.seed)
-    return split
+        tests = {key: read(name) for key, name in tests.items()}
+        return AuthorSplit(f"{corpus.name}, as published", read(corpus.name), read(validation_name), tests)
+    divide = SCHEMES[settings.scheme]
+    return divide(read(corpus.name), settings.authors, settings.topics, share=settings.share, seed=settings.seed)
 
 
 def learned_table(
@@ -94,7 +91,6 @@ def learned_table(
     seed: int = 0,     # of the vectors, N(0, .1²)
 ):
     "Return a SentenceTransformer that averages random word vectors; words it lacks share one."
-    from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -292,12 +288,10 @@ def attempts(run: RunConfig) -> list[RunConfig]:
         temperatures = temperatures[:1]
     of_students = training.student_epochs if method.student != "none" else None
     epochs = method.epochs or of_students or training.epochs
-    runs = []
-    for rate in (training.learning_rate, *training.further_rates):
-        for temperature in temperatures:
-            changes = {"learning_rate": rate, "temperature": temperature, "epochs": epochs}
-            runs.append(run.model_copy(update={"training": training.model_copy(update=changes)}))
-    return runs
+    settings = itertools.product((training.learning_rate, *training.further_rates), temperatures)
+    return [run.model_copy(update={"training": training.model_copy(
+        update={"learning_rate": rate, "temperature": temperature, "epochs": epochs})})
+            for rate, temperature in settings]
 
 
 def _fit(run: RunConfig, teacher):
@@ -368,15 +362,12 @@ def counts(corpus: AuthorsCorpus) -> dict[str, float]: # `Training samples` and 
     Raise `MissingData`.
     """
     split = author_split(corpus)
-    parts = split.parts()
-    sizes = split.table()
     out = {}
-    for key, name in PART_TITLES.items():
-        texts = parts.get(key)
-        if not texts:
+    for key, sizes in split.table().iterrows():
+        texts = split.parts()[key]
+        if not texts or key not in PART_TITLES:
             continue
-        sizes_of_part = sizes.loc[key]
-        out |= {f"{name} {noun}": float(n) for noun, n in sizes_of_part.items() if n}
+        out |= {f"{PART_TITLES[key]} {noun}": float(n) for noun, n in sizes.items() if n}
         if texts.topic and key != "train":
             with suppress(ValueError): # topics that coincide with authors
                 out[f"leakage {key}"] = leakage(split.train, texts)
