@@ -13,7 +13,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
 from debias_nb.papers.pages.claims import CLAIMS_FILE, claims_table, read_claims, resting_on, unknown_names
 from debias_nb.papers.pages.frame import Results
-from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page, write_tables
+from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_some, write_tables
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
 
@@ -167,7 +167,7 @@ def test_a_page_is_written_with_its_answer_first_and_goes_on_where_runs_lack(in_
     results = Results(is_page=True, pages=tmp_path)
     monkeypatch.setattr("debias_nb.papers.pages.claims.PAPER_LETTERS", {"itvreg": "A"})
     claims_table(results).to_csv(tmp_path / CLAIMS_FILE)
-    names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
+    names = {path.name for path in write_some(["itvreg/demo"], tmp_path, results, in_project)}
     assert names == {"demo.md", "demo.1.svg"}
     page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
     title, answer, *_ = page.split("\n\n")

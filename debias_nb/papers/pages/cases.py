@@ -12,7 +12,6 @@ from ..data.answers import distinct_words
 from ..data.author_splits import paper_split
 from ..data.authors import planted_texts
 from ...runs.config import load_experiment
-from ...runs.pairing import alike, made_by
 from .details import extras, first_cases, sort_methods, is_decent, place, sign_test, which_way
 from .expected import load_expected
 from .frame import Study
@@ -121,33 +120,6 @@ def printed_lists(example) -> pd.DataFrame: # as `case_table`
         lists[name] = [f"✓ {title}" if example.about and example.about in title.lower() else title
                        for title in example.rows[name]]
     return ranking_table(lists)
-
-
-def kept_of(study):
-    "Say how many queries records hold, of how many, and what all of them would take."
-    hold = {}
-    for record in study.finished:
-        for test, cases in record["extra"]["cases"].items():
-            queries = record["data"][f"test {test}"]["queries"]
-            hold[f"{place(record)['panel']}, {test}"] = f"{len(cases)} of {queries:,}"
-    query_counts = "; ".join(f"{number} queries of {name}" for name, number in hold.items())
-    minutes = sum(record["seconds"] for record in study.finished) / 60
-    cost = f"{len(study.finished)} runs again, {minutes:.0f} minutes of one core"
-    return f"Records hold the first {query_counts}. A count of all takes records that keep every query: {cost}."
-
-
-def unlike(study):
-    "Name methods whose runs and those of plain fine-tuning were not made alike."
-    makers = {(place(record)["encoder"], place(record)["method"]): made_by(record) for record in study.finished}
-    unlike_methods = []
-    for (encoder, method), maker in makers.items():
-        tuned = makers.get((encoder, "Finetuned"), maker)
-        if not alike([maker, tuned]):
-            unlike_methods.append(method)
-    if not unlike_methods:
-        return ""
-    names = " and ".join(sort_methods(unlike_methods))
-    return f"{names} ran on another processor than Finetuned: single queries may differ for that reason alone."
 
 
 def picked_cases(
@@ -378,21 +350,6 @@ def error_rows(records):
                 "questions": len(method_cases), "wrong": len(wrong), "other words": sum(other_words),
                 "confused candidates": sum(alike), "neither": len(wrong) - np.logical_or(other_words, alike).sum(),
                 "wrong by all methods": by_all})
-    return pd.DataFrame(rows)
-
-
-def most_confused(records, method):
-    "Pick the question of each set whose wrong answer is most like a right one."
-    rows = []
-    for (_, _, test), cases in first_cases(records).items():
-        wrong = [case for case in cases.get(method, []) if not case["right"]
-                 and is_decent([case["question"], case["answer"], case["relevant"]])]
-        if wrong:
-            case = max(wrong, key=likeness)
-            texts = {name: shorten(case[key], ANSWER_CHARACTERS, placeholder=" …")
-                     for name, key in {"put first": "answer", "labeled right": "relevant"}.items()}
-            rows.append({"set": test, "question": case["question"], **texts,
-                         "words in common": f"{likeness(case):.0%}"})
     return pd.DataFrame(rows)
 
 

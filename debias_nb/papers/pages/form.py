@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ..costs import Reckoning, taken, two_digits
+from ..costs import reckoned, taken
 from .answers import from_to
 from .as_printed import key_deviations
 from .cells import row_name
@@ -201,7 +201,6 @@ def show_along(
 def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdown
     "Tabulate how all runs of a page are made again, and what that takes by their records; at paper scale, estimated."
     rows = []
-    reckoning = Reckoning()
     on_page = [experiment for experiment in all_experiments(page.partition("/")[0]) if page_of(experiment) == page]
     for profile in PROFILES:
         experiments = [experiment for experiment in on_page if experiment.profile == profile]
@@ -210,10 +209,8 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         command += f"{' --full' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
         if profile == "paper":
             if runs:
-                minutes = sum(map(reckoning.seconds, runs.values())) / 60
-                memory = max(map(reckoning.memory, runs.values())) / 2**30
-                took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
-                rows.append([command, f"{len(runs)}, estimated{' for a GPU' * bool(memory)}", took, two_digits(memory)])
+                took, memory = reckoned(runs.values())
+                rows.append([command, f"{len(runs)}, estimated{' for a GPU' * (memory != '0')}", took, memory])
             continue
         records = {}
         for experiment in experiments:

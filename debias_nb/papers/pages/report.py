@@ -2,6 +2,7 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
+from ...runs.config import configured
 from .cells import COMPLETE, Cell, is_printed, row_name
 from .claims import PAPER_LETTERS
 from .compare import differences
@@ -254,14 +256,19 @@ def arrange(
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def write_page(
-    name: str,            # `paper/experiment`
-    out: Path,            # folder for the pages, one folder per paper inside
-    results: Results,     # with the records that it shows
-    keep: Keep | None = None,
+def write_some(
+    names: list[str], # of notebooks in `nbs/papers/`; what has none yet is left out
+    out: Path, results: Results, root: Path, keep: Keep | None = None, # as `write_notebook`, with the project's folder
 ) -> list[Path]: # what was written
-    "Write one page with its figures."
-    return write_notebook(name, out, results, {"profile": richest(name, results)}, keep)
+    "Write pages of a project: a worker may have begun elsewhere."
+    paths = []
+    out.mkdir(parents=True, exist_ok=True)
+    with chdir(root):
+        for name in filter(has_notebook, names):
+            is_table = "/" in name and configured(f"{name}.*.yaml")
+            parameters = {"profile": richest(name, results)} if is_table else {"folder": str(out)}
+            paths += write_notebook(name, out, results, parameters, keep)
+    return paths
 
 
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
