@@ -121,7 +121,7 @@ def project(tmp_path_factory):
                 Store(root / "experiments").append(record_of(run, rng))
     printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value}
                      for name, value in PAPER_VALUES.items()]
-    table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
+    table = {"caption": "made up", "metric": "auc05", "unit": "percent", "cells": printed_cells}
     (root / "experiments/printed/itvreg.yaml").write_text(
         yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
     claims = []

@@ -10,13 +10,12 @@ from ...runs.config import BlockConfig, ColumnConfig, ExperimentConfig, RunConfi
 from ...runs.settings import CorpusConfig, MethodConfig, PairMethod
 from ..settings.answers import first_stage
 from ..settings.authors import AuthorsMethod
-from .expected import ExpectedTable, Printed, load_expected
+from .printed import ExpectedTable, Printed, load_expected
 from ...runs.pairing import Side, mean_level, run_on
 from ...runs.records import Records
 
 
 REFERENCE = "Finetuned" # plain fine-tuning
-COMPLETE = ("measured", "match", "near", "differs") # a status that all runs of the cell are behind
 UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams",
                      "Function words", "Topics")
 
@@ -55,7 +54,7 @@ class Cell:
     records: list[str] = field(default_factory=list) # ids of those that are there, and have the metric
     level: Interval | None = None # ours, in the table's unit: mean over seeds
     expected: float | None = None # the paper's number, where it is comparable: at profile `paper`
-    status: str = "not run"       # match, near, differs, measured, partial, failed, not run
+    status: str = "not run"       # measured: by all of its runs; partial, failed, not run
     why: str | None = None        # what is missing, or the sentence a difference needs
 
     @property
@@ -105,21 +104,6 @@ def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newes
     return replace(cell, status=status, why="; ".join(notes) or None, level=level)
 
 
-def status_of(
-    cell: Cell,       # with a value of ours and one of the paper
-    tolerance: float, # fixed beforehand, in the table's unit
-    decimals: int,    # as printed
-) -> str:
-    "`match`: the paper's value is in our interval, or equal as printed; `near`: within the tolerance; or `differs`."
-    equal = round(cell.value, decimals) == round(cell.expected, decimals)
-    is_inside = cell.level.low <= cell.expected <= cell.level.high
-    if equal or is_inside:
-        return "match"
-    if abs(cell.value - cell.expected) <= tolerance:
-        return "near"
-    return "differs"
-
-
 NAME_ENDINGS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of what stands behind a method's name
 
 
@@ -133,22 +117,14 @@ def beside_paper(cell: Cell, paper_table: ExpectedTable) -> Cell:
     paper_cell = next((printed_cell for printed_cell in paper_table.cells if is_printed(cell, printed_cell)), None)
     if paper_cell is None:
         return cell
-    is_measured = cell.status == "measured"
-    cell = replace(cell, expected=paper_cell.value)
-    if paper_cell.value is None or is_measured:
-        cell.why = paper_cell.note
-    if paper_cell.value is not None and is_measured:
-        cell.status = status_of(cell, paper_table.tolerance, paper_table.decimals)
-    return cell
+    is_of_paper = paper_cell.value is None or cell.status == "measured"
+    return replace(cell, expected=paper_cell.value, why=paper_cell.note if is_of_paper else cell.why)
 
 
 def is_printed(cell: Cell, paper_cell: Printed) -> bool:
     "Return whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
     base = paper_cell.row.get("base", cell.encoder)
     return cell.place == (base, row_name(**paper_cell.row), paper_cell.column)
-
-
-POINTS = {"percent": 1, "fraction": 100, "count": 1} # a number in percentage points; a count stays a count
 
 
 FAMILIES = { # regularizer or augmentation -> what tables call it

@@ -16,8 +16,9 @@ from ...files import Names, Strict
 from ...measures.pooling import Estimate, estimate
 from ...measures.stats import LEVEL, detectable, estimate_word, holm, threshold_p
 from ...runs.pairing import Run, Side, bracket, is_enough, is_trained, paired_runs, pairs_of, scaled, signed
-from .cells import COMPLETE, POINTS, UNTRAINED_METHODS, Cell, cell_side
+from .cells import UNTRAINED_METHODS, Cell, cell_side
 from .frame import PROFILES, Results, Study, all_experiments, only
+from .printed import POINTS
 
 BETTER, WORSE, WITHIN, OPEN = WORDS = ("better", "worse", "within a point", "open") # of an estimate, and of a test
 POINT = 1. # the smallest difference that matters
@@ -366,7 +367,7 @@ def _lack_of(cell: Cell | None, records: dict) -> str | None: # None: nothing
     "Explain why a cell cannot be compared."
     if cell is None:
         return "no configuration makes one of the cells"
-    if cell.status not in COMPLETE:
+    if cell.status != "measured":
         return cell.why or cell.status
     if any(cell.metric not in records[i]["metrics"].get(cell.evaluate, {}) for i in cell.records):
         return f"the records have no {cell.metric}"

@@ -1,18 +1,16 @@
-"""What records say beyond their metrics, where several pages ask for it: cases, diaries; a function each."""
-import re
-from collections.abc import Iterable, Iterator
+"""What records say beyond their metrics, where several pages ask for it; a function each."""
+from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
 
 from .answers import place_of
-from .cells import POINTS, REFERENCE, remedy_of
+from .cells import REFERENCE, remedy_of
 from .compare import ENDS, Question, differences
 from .frame import Study, only
-from .printed import PrintedCells
+from .printed import POINTS, PrintedCells
 from ...runs.pairing import config_of
 
 
@@ -31,53 +29,6 @@ def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # reco
     for record in records:
         if key in record["extra"]:
             yield record, record["extra"][key]
-
-
-ORDER = ("Base", "TANDA", REFERENCE, "ITVReg", "SCAN", "SCAN, ours") # before it, plain, the paper's method, ours
-
-
-def sort_methods(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then others by name
-    "Sort methods as all tables of cases have them."
-    return sorted(methods, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-
-
-def first_cases(
-    records: list[dict],
-) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
-    "Return the cases of each method's first seed, in the first world; methods as `sort_methods`."
-    groups = {}
-    by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
-    for record, tests in extras(by_seed, "cases"):
-        labels = place(record)
-        for test, cases in tests.items():
-            group = groups.setdefault((labels["encoder"], labels["corpus"], test), {})
-            group.setdefault(labels["method"], cases)
-    return {place: {name: group[name] for name in sort_methods(group)} for place, group in groups.items()}
-
-
-def which_way(
-    as_printed: int, # cases that go as the paper tells it
-    reverse: int, # cases that go the other way round
-) -> str:
-    "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
-    if sign_test(as_printed, reverse) >= .05:
-        return "open"
-    return "as the paper tells it" if as_printed > reverse else "against the paper"
-
-
-def sign_test(wins: int, losses: int) -> float: # p, two-sided
-    "Test exactly whether one of two counts is larger; 1 if both are 0."
-    return binomtest(wins, max(1, wins + losses)).pvalue
-
-
-UNSHOWN = ( # beginnings of words of violence or abuse
-    "abus", "assault", "kill", "molest", "murder", "porn", "rape", "raping", "rapist", "suicid", "terror", "tortur",
-    "violen",
-)
-def is_decent(texts: Iterable[str]) -> bool: # all that a page would show of a case
-    "Return whether no text has a word of violence or abuse."
-    unshown = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
-    return not any(map(unshown.search, texts))
 
 
 def strength_path(

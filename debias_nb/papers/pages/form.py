@@ -10,10 +10,10 @@ from .as_printed import key_deviations
 from .cells import row_name
 from .claims import resting_on
 from .compare import WORDS, Question, differences, main, words_of_tests
-from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .places import page_of
+from .printed import ExpectedTable, load_expected
 from .report import title_of
 from .tables import DIGITS, background, intervals, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std

@@ -14,7 +14,7 @@ import pandas as pd
 from ...checks import UserError, check_known, counted, stoppable
 from ...files import project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, sections, typed
-from .cells import COMPLETE, Cell, table_cells
+from .cells import Cell, table_cells
 from ...runs.pairing import record_results, run_of
 from ...runs.parameters import check_injected
 from ...runs.records import Records, Store, committed_store, latest
@@ -86,7 +86,7 @@ class Study:
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
         for cell in self.cells:
-            place = cell.fields | dict(test=cell.column, complete=cell.status in COMPLETE)
+            place = cell.fields | dict(test=cell.column, complete=cell.status == "measured")
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
                 for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)

@@ -12,13 +12,13 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
 from ...runs.config import configured
-from .cells import COMPLETE, Cell, is_printed, row_name
+from .cells import Cell, is_printed, row_name
 from .claims import PAPER_LETTERS
 from .compare import differences
 from .execution import declared, run_notebook
-from .expected import load_expected
 from .frame import PROFILES, Results, all_experiments, papers, profiles_of
 from .places import STUDIES, is_of_library
+from .printed import load_expected
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -312,7 +312,7 @@ def not_reproduced() -> list[list[str]]: # what is lacking, and the number of ce
     "List what the reported cells lack that have no run at the paper's own scale."
     lacking = {}
     for cell in all_cells():
-        if cell.profile == "paper" and cell.expected is not None and cell.status not in COMPLETE:
+        if cell.profile == "paper" and cell.expected is not None and cell.status != "measured":
             for reason in (cell.why or cell.status).split("; "):
                 reason = re.sub(r"the encoder .* from the hub.*", "the paper's encoder, from the hub", reason)
                 lacking.setdefault(reason.partition(": download")[0], []).append(cell)

@@ -2,7 +2,6 @@
 import pandas as pd
 
 from ...files import load_yaml, package_file
-from ...data.pairs import KNOWN
 from ...runs.pairing import bracket, by_world, is_clean
 from ...runs.parameters import check_injected
 from .cells import reasons
@@ -190,26 +189,6 @@ def background(study: Study) -> str:
     if not lines:
         return ""
     return f"## Before you rely on it\n\n{_list('Base figures here are not zero-shot:', lines)}"
-
-
-MATCHES = ("matches[no known text]", "matches[known text]") # percent of each part, in records
-
-
-def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNOWN`, `MATCHES` where there are any
-    """Return what fraction of each test's pairs overlaps with training, from records of untrained encoders.
-
-    Each pair of corpora stands once."""
-    rows = {}
-    for record in study.finished:
-        corpus = record["run"].eval_corpus
-        for test, values in record["metrics"].items():
-            if corpus and set(KNOWN) <= set(values):
-                data = record["data"][f"test {test}"]
-                counts = data | data.get("counts", {})
-                size = next(counts[unit] for unit in ("pairs", "candidates", "texts") if unit in counts)
-                labels = {"corpus": corpus.display, "task": corpus.task, "test": test, "size": size}
-                rows[corpus.display, test] = labels | {key: values.get(key) for key in (*KNOWN, *MATCHES)}
-    return pd.DataFrame(list(rows.values()))
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
