@@ -79,5 +79,5 @@ def execute_notebook(
     if runs_itself(template, values):
         values["own"] = True
     copy = executed_path(root, name, profile, values)
-    run_notebook(template, copy, values, cwd=root)
+    run_notebook(template, values, copy, root)
     return copy

@@ -110,7 +110,7 @@ def run(
     from ...runs import runner
     from ...runs.config import NARROWING
     from ..notebooks import configuration_of, execute_notebook, runs_itself, template_path
-    from ..pages.execution import NotebookFailed, check_parameters
+    from ..pages.execution import check_parameters
     from ..pages.frame import Results, RunsFailed, page
     from ..pages.places import executed_place
     parameters = _parameters(p or [], fresh=fresh, full=full)
@@ -131,7 +131,7 @@ def run(
                 outcome = runner.run(experiment, fresh=values.pop("fresh", False), workers=values.get("workers"))
                 study = page(experiment, outcome)
             out = execute_notebook(template, name, profile, values, root)
-    except (NotebookFailed, RunsFailed) as e:
+    except RunsFailed as e:
         end(f"{name} at {profile} failed: {e}")
     echo(f"executed: {os.path.relpath(out)}")
     if not study: # the notebook has made its own

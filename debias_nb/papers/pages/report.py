@@ -192,7 +192,7 @@ def write_notebook(
     page = page_path(name)
     names = {}
     with results.shared():
-        executed = run_notebook(notebook, None, declared(notebook, parameters), names=names)
+        executed = run_notebook(notebook, declared(notebook, parameters), names=names)
     names.clear() # what it has made is not kept for the next page
     if keep:
         keep(notebook, executed)
