@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from debias_nb.files import project_root
 from debias_nb.papers.pages.as_printed import COLUMNS, PrintedSetting, compare_setting, compared_settings, faults
 from debias_nb.papers.pages.as_printed import ledger, printed_settings
-from debias_nb.papers.pages.frame import papers
+from debias_nb.papers.pages.frame import experiments_of, papers
 from debias_nb.runs.config import load_experiment
 
 ROOT = project_root(Path(__file__).parent)
@@ -78,8 +78,8 @@ def test_a_made_up_difference_is_found(copy, profile, fault):
 
 def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
     replace_text(copy / "experiments/arr/table02.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
-    place = "learning rates that are tried of table02"
-    assert faults(compared_settings("arr", ["table02"])) == [f"{place}: differs at paper without a reason"]
+    fault = "learning rates that are tried of table02: differs at paper without a reason"
+    assert faults(compared_settings("arr", experiments_of("arr/table02"))) == [fault]
 
 
 def test_a_reason_that_explains_nothing_is_found(entries):

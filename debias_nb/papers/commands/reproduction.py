@@ -281,22 +281,21 @@ def _as_typed(text: str) -> str:
 def _matching_cells(number: str, page: str) -> list: # study and cell
     "Find the cells of a page's tables that show a number. Raise `RunnerError` for a page that is none."
     import pandas as pd
-    from ..pages.frame import Results, all_experiments
-    from ..pages.places import page_of
-    paper, _, _ = page.partition("/")
+    from ...runs.config import configured
+    from ..pages.frame import Results, experiments_of
+    paper = page.partition("/")[0]
     check_known("paper", paper, ("itvreg", "arr", "scan"), RunnerError)
-    tables = {(table.id, one.profile): one for one in all_experiments(paper) for table in one.tables
-              if page_of(one) == page}
-    check_known("page", page, {page_of(one) for one in all_experiments(paper)}, RunnerError)
+    experiments = experiments_of(page)
+    if not experiments:
+        check_known("page", page, configured(f"{paper}/*.yaml"), RunnerError)
     cells = pd.read_csv(project_here() / "reports/cells.csv", usecols=["paper", "table", "profile", "value"])
     digits = len(number.partition(".")[2])
     rows = cells[(cells.paper == paper) & cells.value.map(lambda value: f"{value:.{digits}f}" == number)]
-    studies = [tables[place] for place in dict.fromkeys(zip(rows.table, rows.profile)) if place in tables]
+    places = {*zip(rows.table, rows.profile)}
     found = []
-    for one in {one.profile + one.name: one for one in studies}.values():
+    for one in [one for one in experiments if any((table.id, one.profile) in places for table in one.tables)]:
         study = Results().load(one.name, one.profile)
-        found += [(study, cell) for cell in study.cells
-                  if cell.level and f"{cell.value:.{digits}f}" == number and page_of(one) == page]
+        found += [(study, cell) for cell in study.cells if cell.level and f"{cell.value:.{digits}f}" == number]
     return found
 
 

@@ -19,8 +19,7 @@ from ...runs.config import BlockConfig, ExperimentConfig, Profile, RunConfig
 from ...runs.parquet import published_columns
 from ...runs.records import Store, committed_store
 from ..settings.answers import first_stage
-from .frame import PROFILES, all_experiments
-from .places import page_of
+from .frame import PROFILES, all_experiments, experiments_of
 from .report import PRINTED_TABLE
 from .tables import text_table
 
@@ -269,21 +268,22 @@ def compare_setting(
 
 def compared_settings(
     paper: str,
-    names: Iterable[str] | None = None, # of experiments in experiments/<paper>/; None: all
+    some: Iterable[ExperimentConfig] | None = None, # of its experiments; None: all
     notebook: str | None = None,        # that lists a setting among its deviations; None: all settings
 ) -> pd.DataFrame: # `COLUMNS`, in the order of the file
     """Compare the settings that a paper reports with those of its experiments, a row each profile.
 
     Raises `ConfigError` for a setting that names an experiment which is not there, or says nothing of any."""
     experiments = {}
-    for experiment in all_experiments(paper):
+    for experiment in all_experiments(paper) if some is None else some:
         experiments.setdefault(experiment.experiment, []).append(experiment)
     rows = []
     for setting in printed_settings(paper):
         place = f"{LEDGER}: {paper}: {setting.name}"
         for name in setting.experiments if not notebook or notebook in setting.notebooks else ():
-            if names is None or name in names:
+            if some is None:
                 check_known(f"experiment of {place}", name, experiments, ConfigError)
+            if name in experiments:
                 own = compare_setting(setting, experiments[name])
                 if not own:
                     raise ConfigError(f"{place}: no run of {paper}/{name} has it")
@@ -392,7 +392,7 @@ def key_deviations(
 ) -> str: # Markdown
     "Say in how many reported settings a page's runs differ from the paper, and list those that may change an answer."
     paper = page.partition("/")[0]
-    rows = compared_settings(paper, {item.experiment for item in all_experiments(paper) if page_of(item) == page})
+    rows = compared_settings(paper, experiments_of(page))
     rows = rows[(rows.reported != "") & (rows.profile == profile)]
     differing = rows[rows.differs]
     telling = differing[differing.matters]

@@ -10,7 +10,7 @@ from .as_printed import key_deviations
 from .cells import row_name
 from .claims import resting_on
 from .compare import WORDS, Question, differences, main, words_of_tests
-from .frame import PROFILES, Results, Study, all_experiments
+from .frame import PROFILES, Results, Study, experiments_of
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .places import page_of
 from .printed import ExpectedTable, load_expected
@@ -201,7 +201,7 @@ def show_along(
 def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdown
     "Tabulate how all runs of a page are made again, and what that takes by their records; at paper scale, estimated."
     rows = []
-    on_page = [experiment for experiment in all_experiments(page.partition("/")[0]) if page_of(experiment) == page]
+    on_page = experiments_of(page)
     for profile in PROFILES:
         experiments = [experiment for experiment in on_page if experiment.profile == profile]
         runs = {run.id: run for experiment in experiments for run in experiment.runs()}
