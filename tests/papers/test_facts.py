@@ -14,7 +14,7 @@ from debias_nb.papers.pages.facts import NUMBER, Fact, Facts
 from debias_nb.papers.pages.form import words_seen
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import page_path, seen_from_page
-from debias_nb.papers.pages.style import replace_names
+from debias_nb.papers.pages.tables import replace_names
 
 ROOT = Path(__file__).parents[2]
 FACTS = Facts.read()

@@ -1,4 +1,6 @@
 """Means and paired differences as tables of Markdown, and the words and footers around them."""
+import re
+
 import pandas as pd
 
 from ...files import load_yaml, package_file
@@ -7,7 +9,21 @@ from ...runs.parameters import check_injected
 from .cells import reasons
 from .compare import gains_and_losses, main, pairs
 from .frame import Study, only
-from .style import replace_names
+
+
+NAME_PATTERNS = ( # patterns of what records call encoders and methods, and what pages do
+    (r"(?<=\d) %", "%"),
+    ("MiniLM, 10% of the pairs", "MiniLM"), # the line of the scale has the fraction
+    ("general mix", "general texts"),
+    ("no known text", "disjoint pairs"),
+)
+
+
+def replace_names(text: str) -> str:
+    "Replace the names of records by those of pages."
+    for pattern, name in NAME_PATTERNS:
+        text = re.sub(pattern, name, text)
+    return text
 
 
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
