@@ -85,7 +85,8 @@ def rows_of_claims():
     claims = pd.read_csv(ROOT / "reports/claims.csv").fillna("")
     for claim, own in claims.groupby("claim", sort=False):
         small, planted = (own[own.profile == profile].iloc[0] for profile in ("small", "planted"))
-        yield replace_names(f'| <a id="{claim.lower()}"></a>{claim} | {small.statement} | {small.reported} | '
+        reported = small.reported.removeprefix(f"{small.ours.partition(':')[0]}: ")
+        yield replace_names(f'| <a id="{claim.lower()}"></a>{claim} | {small.statement} | {reported} | '
                             f"{small.ours} | **{small.word}** | {planted.word} |")
 
 

@@ -316,10 +316,10 @@ def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each 
     return list(dict.fromkeys(filter(None, texts)))
 
 
-def by_profile(texts: Mapping[str, str]) -> str: # texts: profile -> its text
+def by_profile(texts: Mapping[str, str], all_profiles: Iterable[str] = PROFILES) -> str: # texts: profile -> its text
     "Say what profiles have, once where it is the same: `a`, or `planted`: a; `small`, `paper`: b."
     profiles = {}
-    for profile in PROFILES:
+    for profile in all_profiles:
         profiles.setdefault(texts.get(profile, ""), []).append(f"`{profile}`")
     return next(iter(profiles)) if len(profiles) < 2 else "; ".join(
         f"{', '.join(names)}: {text}" for text, names in profiles.items() if text)
@@ -329,7 +329,7 @@ def reasons(rows: pd.DataFrame) -> list[str]: # rows: of one setting and experim
     "Say why a setting differs, with profiles where these have several reasons, and how the paper is read."
     texts = unique(rows.why)
     if len(texts) > 1:
-        texts = [by_profile(dict(zip(rows.profile, rows.why)))]
+        texts = [by_profile(dict(zip(rows.profile, rows.why)), dict.fromkeys(rows.profile))]
     return unique([*texts, rows.setting.iloc[0].note])
 
 
@@ -338,12 +338,16 @@ def seen_from(text: str, folder: str) -> str: # text: Markdown with links from t
     return re.sub(r"\]\(((?:nbs|experiments)/[^)#]+)", lambda link: f"]({posixpath.relpath(link[1], folder)}", text)
 
 
+REAL = ("small", "paper") # profiles of real data
+
+
 def settings_table(rows: pd.DataFrame, head: list[str]) -> str: # rows: of `compared_settings`; Markdown
-    "Tabulate settings, a row each that is the same in several experiments: ours at the profiles where it differs."
+    "Tabulate settings on real data, a row each that is the same in several experiments: ours where it differs."
+    rows = rows[rows.profile.isin(REAL)]
     lines = {}
     for (_, experiment), own in rows.groupby([rows.setting.map(id), "experiment"], sort=False):
         row = {"setting": own.name.iloc[0], "reported": own.reported.iloc[0],
-               "ours": by_profile(dict(zip(own.profile, own.ours))), "why": "; ".join(reasons(own)),
+               "ours": by_profile(dict(zip(own.profile, own.ours)), REAL), "why": "; ".join(reasons(own)),
                "in": own.setting.iloc[0].place}
         lines.setdefault(tuple(row.items()), []).append(experiment)
     table, last = [], ""
@@ -362,8 +366,12 @@ def ledger(paper: str) -> str: # Markdown
     alike = rows[~has_one & (rows.reported != "")]
     read = alike[alike.setting.map(lambda setting: bool(setting.note))]
     head = ["setting", "reported", "ours", "why", "in", "tables"]
+    planted = rows[rows.differs & (rows.profile == "planted")]
+    values = [f"{name} {' or '.join(unique(own.ours))}" for name, own in planted.groupby("name", sort=False)
+              if not own.ours.isin(rows.ours[(rows.name == name) & rows.profile.isin(REAL)]).all()]
     parts = [f"**Answer.** {word}. At `small` {in_short(rows)}",
              "## What differs", settings_table(rows[rows.differs], head),
+             f"At `planted`, with synthetic texts and encoders of ours: {'; '.join(values)}.",
              f"## As reported\n\n{'; '.join(unique(alike.name))}. How these are read:",
              settings_table(read, ["setting", "why"]),
              "## Not reported\n\nA run needs it, and the paper does not name it.",

@@ -249,6 +249,6 @@ def of_settings(
         table, = runs.table.unique() if len(runs) else [""]
         gaps = [printed.gap(table, name, REFERENCE, base="*", column="*")
                 for name in names if name in {*changes.method}]
-        questions.append(Question(f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}", changes,
-                                  pd.concat(gaps) if gaps else None, "plain fine-tuning"))
+        questions.append(Question(f"{method}, {setting}, {place_of(runs, shift)}", changes,
+                                  pd.concat(gaps) if gaps else None))
     return questions
