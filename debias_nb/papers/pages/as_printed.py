@@ -343,6 +343,7 @@ REAL = ("small", "paper") # profiles of real data
 
 def settings_table(rows: pd.DataFrame, head: list[str]) -> str: # rows: of `compared_settings`; Markdown
     "Tabulate settings on real data, a row each that is the same in several experiments: ours where it differs."
+    experiments = {*rows.experiment}
     rows = rows[rows.profile.isin(REAL)]
     lines = {}
     for (_, experiment), own in rows.groupby([rows.setting.map(id), "experiment"], sort=False):
@@ -351,8 +352,9 @@ def settings_table(rows: pd.DataFrame, head: list[str]) -> str: # rows: of `comp
                "in": own.setting.iloc[0].place}
         lines.setdefault(tuple(row.items()), []).append(experiment)
     table, last = [], ""
-    for row, experiments in lines.items():
-        row = dict(row) | {"tables": ", ".join(re.sub(r"table0*", "", name) for name in experiments)}
+    for row, own in lines.items():
+        is_all = {*own} == experiments
+        row = dict(row) | {"tables": "all" if is_all else ", ".join(re.sub(r"table0*", "", name) for name in own)}
         last, row["why"] = row["why"], "as above" if row["why"] and row["why"] == last else row["why"]
         table.append([row[name] for name in head])
     return text_table(head, table)
@@ -369,10 +371,11 @@ def ledger(paper: str) -> str: # Markdown
     planted = rows[rows.differs & (rows.profile == "planted")]
     values = [f"{name} {' or '.join(unique(own.ours))}" for name, own in planted.groupby("name", sort=False)
               if not own.ours.isin(rows.ours[(rows.name == name) & rows.profile.isin(REAL)]).all()]
+    others = [name for name in unique(alike.name) if name not in {*read.name}]
     parts = [f"**Answer.** {word}. At `small` {in_short(rows)}",
              "## What differs", settings_table(rows[rows.differs], head),
              f"At `planted`, with synthetic texts and encoders of ours: {'; '.join(values)}.",
-             f"## As reported\n\n{'; '.join(unique(alike.name))}. How these are read:",
+             f"## As reported\n\n{'; '.join(others)}. So are these, as we read them:",
              settings_table(read, ["setting", "why"]),
              "## Not reported\n\nA run needs it, and the paper does not name it.",
              settings_table(rows[rows.reported == ""], ["setting", "ours", "why"])]
