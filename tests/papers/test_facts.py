@@ -11,7 +11,6 @@ from debias_nb.files import sha256_file
 from debias_nb.papers.pages.claims import ask
 from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORDS, WORSE
 from debias_nb.papers.pages.facts import NUMBER, Fact, Facts
-from debias_nb.papers.pages.form import words_seen
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import page_path, seen_from_page
 from debias_nb.papers.pages.tables import replace_names
@@ -150,6 +149,15 @@ HEADS = { # a finding -> what its head rests on
 @pytest.mark.parametrize("finding", HEADS)
 def test_heads_of_findings_follow_from_their_questions(finding):
     assert [name for name, words in HEADS[finding].items() if FACTS[name].word not in words] == []
+
+
+def words_seen(page: str) -> int: # page: Markdown
+    """Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not.
+
+    A number and its spread are one."""
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>| ± [\d.]+", " ", page)
+    text = re.sub(r"\]\([^)]*\)", "] ", text)
+    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 def test_findings_are_six_of_150_words_each_with_its_picture():

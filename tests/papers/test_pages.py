@@ -82,9 +82,6 @@ def test_bold_is_what_is_better_or_worse():
     assert intervals(comparisons.assign(**place)).new.str.startswith("**").tolist() == [True, True, False, True]
 
 
-MOST_WORDS = 60 # of what a reader hears who cannot see a figure
-
-
 def test_printed_numbers_to_calculate_with():
     paper = PrintedCells("itvreg")
     assert paper("table1", method="Base", column="IID") < paper("table1", method="Finetuned", column="IID")

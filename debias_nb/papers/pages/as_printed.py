@@ -377,7 +377,7 @@ def ledger(paper: str) -> str: # Markdown
              f"At `planted`, with synthetic texts and encoders of ours: {'; '.join(values)}.",
              f"## As reported\n\n{'; '.join(others)}. So are these, as we read them:",
              settings_table(read, ["setting", "why"]),
-             "## Not reported\n\nA run needs it, and the paper does not name it.",
+             "## Not reported",
              settings_table(rows[rows.reported == ""], ["setting", "ours", "why"])]
     return seen_from("\n\n".join(parts), f"nbs/papers/{paper}")
 

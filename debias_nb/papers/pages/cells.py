@@ -20,16 +20,6 @@ UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Char
                      "Function words", "Topics")
 
 
-@dataclass(frozen=True)
-class Setting:
-    "What tells the rows of one family apart."
-    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
-    rate: float | None = None     # learning rate
-    epochs: int | None = None     # of a column that asks for so many
-    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
-    share: float | None = None    # of these texts
-
-
 @dataclass
 class Cell:
     "One number of a table at one profile."
@@ -47,7 +37,11 @@ class Cell:
     role: str | None = None       # weak or strong, of the encoder
     against: str | None = REFERENCE # the method of its table that it is compared with
     family: str = ""              # rows of one family differ in strength, or in another setting of one method
-    setting: Setting = Setting()
+    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
+    rate: float | None = None     # learning rate
+    epochs: int | None = None     # of a column that asks for so many
+    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
+    share: float | None = None    # of these texts
     of: str = ""                  # of interpolated weights the method, as the table calls it; else `method`
     command: str | None = None    # what fills it
     runs: list[str] = field(default_factory=list)    # ids of all runs that make it
@@ -62,9 +56,9 @@ class Cell:
         return f"{self.encoder} · {self.method}"
 
     @property
-    def fields(self) -> dict: # name -> value, those of its parts included
+    def fields(self) -> dict: # name -> value, those of its level included
         level = vars(self.level) if self.level else {"value": None, "n": 0}
-        return level | vars(self.setting) | vars(self)
+        return level | vars(self)
 
     @property
     def value(self) -> float | None:
@@ -219,7 +213,7 @@ def table_cells(
     order = [*names, *(cell.of for cell in cells.values())]
 
     def place_of(cell):
-        strength = cell.setting.strength if cell.of != cell.method else 0.
+        strength = cell.strength if cell.of != cell.method else 0.
         return encoders.index(cell.encoder), order.index(cell.of), strength
 
     return sorted(cells.values(), key=place_of)
@@ -257,13 +251,13 @@ def _empty_cell(
     reference = table.rows.get(reference_name, reference_name)
     base_method = table.rows.get(row["of"], row["of"])
     metric = column.metric or table.metric
-    setting = Setting(row["strength"], row["rate"], column.epochs, row["texts"], row["share"])
     return Cell(
         experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift,
         column.corpus,
         evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role,
         against=reference,
-        family=row["family"] or name, setting=setting, of=base_method or name, command=command)
+        family=row["family"] or name, of=base_method or name, command=command, epochs=column.epochs,
+        **{key: row[key] for key in ("strength", "rate", "texts", "share")})
 
 
 def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it

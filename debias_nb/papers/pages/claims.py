@@ -169,6 +169,10 @@ class Statements(Strict):
     questions: tuple[StatedQuestion, ...] = ()
     errata: tuple[StatedErratum, ...] = ()
 
+    @property
+    def by_id(self) -> dict[str, Any]:
+        return {one.id: one for one in (*self.claims, *self.questions, *self.errata)}
+
     @field_validator("claims", "questions", "errata")
     @classmethod
     def _each_once(cls, items):
@@ -393,9 +397,14 @@ def ask(
     """Return the one estimate of a question.
 
     Raises `ValueError` for a name that nothing has, and for a claim of several differences."""
-    stated = {one.id: one for one in load_statements("questions").questions}
+    stated = load_statements("questions").by_id
     if name not in stated:
-        return _of_claim(name, results, profile, [*stated])
+        claims = {id: claim for paper in papers() for id, claim in read_claims(paper, results).items()}
+        check_known("question", name, [*stated, *claims], ConfigError)
+        questions = claims[name].questions(profile)
+        if len(questions) > 1:
+            raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")
+        return questions[0]
     one = stated[name]
     rows = (evidence or evidence_of(one.paper, results)).compare(one.ours, (profile,))
     strengths = {*rows.strength.dropna()}
@@ -417,19 +426,9 @@ def ask_all(
     "Return the estimates of a page's questions. Raises as `ask`."
     experiment = studies[0].experiment
     evidence = evidence_of(experiment.paper, results, *studies)
-    stated = {one.id: one for one in load_statements("questions").questions}
-    is_asked = {name: name not in stated or any(experiment.profile in one.profiles for one in stated[name].ours)
-                for name in names}
-    return [ask(name, results, experiment.profile, evidence) for name in names if is_asked[name]]
-
-
-def _of_claim(name: str, results: Results, profile: str, questions: list[str]) -> Question:
-    found = {id: claim for paper in papers() for id, claim in read_claims(paper, results).items()}
-    check_known("question", name, [*questions, *found], ConfigError)
-    questions = found[name].questions(profile)
-    if len(questions) > 1:
-        raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")
-    return questions[0]
+    stated = load_statements("questions").by_id
+    return [ask(name, results, experiment.profile, evidence) for name in names
+            if name not in stated or any(experiment.profile in one.profiles for one in stated[name].ours)]
 
 
 # ---------------------------------------------------------------- errata

@@ -347,7 +347,7 @@ class Evidence:
                "margin": one.margin, "primary": one.primary, "analogue": one.analogue, "printed": one.printed,
                "paper": self.paper, "table": one.table, "profile": profile, "encoder": encoder, "test": first.column,
                "method": names[0], "against": names[1], "unit": "percent", "losses": (),
-               "strength": found[0] and found[0].setting.strength, "why": ""} | place
+               "strength": found[0] and found[0].strength, "why": ""} | place
         records = [self.study(side.table, profile).records_by_id for side in sides]
         lacks = dict.fromkeys(filter(None, map(_lack_of, found, records)))
         if lacks:

@@ -1,5 +1,4 @@
 """The one form of a page: answer, estimates, reported numbers beside ours, picture, what differs, and how to run it."""
-import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -17,18 +16,6 @@ from .printed import ExpectedTable, load_expected
 from .report import title_of
 from .tables import DIGITS, background, intervals, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std
-
-
-MOST_WORDS = 750 # of a page, for each reported table or figure that it is about
-
-
-def words_seen(page: str) -> int: # page: Markdown
-    """Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not.
-
-    A number and its spread are one."""
-    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>| ± [\d.]+", " ", page)
-    text = re.sub(r"\]\([^)]*\)", "] ", text)
-    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 RULES = "[Rules](../studies/decisions.ipynb#the-rules)."

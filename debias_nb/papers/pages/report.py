@@ -1,9 +1,8 @@
 """A page is a notebook of `papers/`, executed on stored records and written as Markdown with figures and tables."""
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import chdir
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from .cells import Cell, is_printed, row_name
 from .claims import PAPER_LETTERS
 from .compare import differences
 from .execution import declared, run_notebook
-from .frame import PROFILES, Results, all_experiments, papers, profiles_of
+from .frame import Results, all_experiments, papers, profiles_of
 from .places import STUDIES, is_of_library
 from .printed import load_expected
 
@@ -27,12 +26,7 @@ if TYPE_CHECKING:
 OUTPUT_KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
 
 
-@dataclass
-class Output:
-    "A part of what a notebook displays."
-    kind: str      # one of `OUTPUT_KINDS`
-    data: str
-    alt: str = ""  # what a reader who cannot see a figure is told
+Output = tuple[str, str, str] # one of `OUTPUT_KINDS`; text; what a reader who cannot see a figure is told
 
 
 def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind -> text
@@ -41,7 +35,7 @@ def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind 
     Raises `ValueError` for one that has none of `OUTPUT_KINDS`."""
     for kind in OUTPUT_KINDS:
         if kind in data:
-            return Output(kind, data[kind], alt)
+            return kind, data[kind], alt
     raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
 
 
@@ -53,10 +47,10 @@ def page_outputs(notebook: "NotebookNode") -> list[Output]: # notebook: executed
     outputs = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            outputs.append(Output("text/markdown", cell.source))
+            outputs.append(("text/markdown", cell.source, ""))
         for one in cell.get("outputs", ()):
             if one.output_type == "stream":
-                outputs.append(Output("text/plain", one.text))
+                outputs.append(("text/plain", one.text, ""))
             else:
                 outputs.append(richest_output(one.data, one.metadata.get("alt", "")))
     return outputs
@@ -81,16 +75,16 @@ def page_files(
     "Return a page, its figures, and the pictures that lie next to the notebook."
     parts = []
     files = {}
-    for one in outputs:
-        if one.kind == "image/svg+xml":
+    for kind, data, alt in outputs:
+        if kind == "image/svg+xml":
             file = f"{name}.{len(files) + 1}.svg"
-            files[file] = one.data.encode()
-            parts.append(f"![{one.alt}](./{file})")
-        elif one.kind == "text/plain":
-            parts.append(f"```\n{one.data.strip()}\n```")
+            files[file] = data.encode()
+            parts.append(f"![{alt}](./{file})")
+        elif kind == "text/plain":
+            parts.append(f"```\n{data.strip()}\n```")
         else:
-            parts.append(one.data.strip())
-            there = [folder / picture for picture in PICTURE.findall(one.data)]
+            parts.append(data.strip())
+            there = [folder / picture for picture in PICTURE.findall(data)]
             # others lie next to the page
             files |= {picture.name: picture.read_bytes() for picture in there if picture.is_file()}
     text = "\n\n".join(filter(None, parts))
@@ -196,10 +190,8 @@ def write_notebook(
     names.clear() # what it has made is not kept for the next page
     if keep:
         keep(notebook, executed)
-    outputs = page_outputs(executed)
-    for one in outputs:
-        if one.kind == "text/markdown":
-            one.data = seen_from_page(one.data, name)
+    outputs = [(kind, seen_from_page(data, name) if kind == "text/markdown" else data, alt)
+               for kind, data, alt in page_outputs(executed)]
     files = page_files(page.stem, outputs, notebook.parent)
     if "profile" in parameters:
         is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
@@ -271,22 +263,10 @@ def write_some(
     return paths
 
 
-def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
-    "Yield the printed cells that no configuration makes."
-    for name, table in load_expected(paper).tables.items():
-        own_cells = [cell for cell in cells if cell.profile == "paper" and cell.table == name]
-        elsewhere = "quoted by the paper from earlier work" if own_cells else "no configuration makes this table"
-        for paper_cell in table.cells:
-            if not any(is_printed(cell, paper_cell) for cell in own_cells):
-                why = paper_cell.note if paper_cell.value is None else elsewhere
-                place = (paper_cell.row.get("base", ""), row_name(**paper_cell.row), paper_cell.column, "", "", "")
-                yield Cell(paper, name, "paper", *place, expected=paper_cell.value, why=why)
-
-
 def all_cells(
     paper: str | None = None, # default: all
 ) -> list[Cell]:
-    """Return every cell of every table and profile.
+    """Return every cell of every table and profile, and the reported cells that no configuration makes.
 
     Raises `ConfigError` for an unknown paper."""
     names = papers()
@@ -294,18 +274,17 @@ def all_cells(
         check_known("paper", paper, names, ConfigError)
         names = [paper]
     results = Results()
-    all_of_them = []
+    cells = []
     for name in names:
-        cells = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
-        cells += list(_printed_alone(name, cells))
-        all_of_them += sorted(cells, key=_table_order)
-    return all_of_them
-
-
-def _table_order(cell: Cell) -> tuple[int, int]:
-    "Sort Table 2 before Table 11, and ours last."
-    number = "".join(filter(str.isdigit, cell.table))
-    return int(number or 99), PROFILES.index(cell.profile)
+        own = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
+        for table, reported in load_expected(name).tables.items():
+            made = [cell for cell in own if cell.profile == "paper" and cell.table == table]
+            elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
+            own += [Cell(name, table, "paper", one.row.get("base", ""), row_name(**one.row), one.column, "", "", "",
+                         expected=one.value, why=one.note if one.value is None else elsewhere)
+                    for one in reported.cells if not any(is_printed(cell, one) for cell in made)]
+        cells += sorted(own, key=lambda cell: int("".join(filter(str.isdigit, cell.table)) or 99))
+    return cells
 
 
 def not_reproduced() -> list[list[str]]: # what is lacking, and the number of cells with their tables; the most first
@@ -318,10 +297,10 @@ def not_reproduced() -> list[list[str]]: # what is lacking, and the number of ce
                 lacking.setdefault(reason.partition(": download")[0], []).append(cell)
     rows = []
     for reason, cells in sorted(lacking.items(), key=lambda item: -len(item[1])):
-        tables = {paper: dict.fromkeys(cell.table.removeprefix("table") for cell in cells if cell.paper == paper)
-                  for paper in PAPER_LETTERS}
-        texts = [f"{PAPER_LETTERS[paper]}, Table{'s' * (len(own) > 1)} {', '.join(own)}"
-                 for paper, own in tables.items() if own]
+        tables = {}
+        for cell in cells:
+            tables.setdefault(PAPER_LETTERS[cell.paper], {})[cell.table.removeprefix("table")] = None
+        texts = [f"{letter}, Table{'s' * (len(own) > 1)} {', '.join(own)}" for letter, own in sorted(tables.items())]
         rows.append([reason, "; ".join(texts), len(cells)])
     return rows
 

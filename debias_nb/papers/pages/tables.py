@@ -251,21 +251,6 @@ def provenance(study: Study) -> str:
     return "\n  ".join(lines)
 
 
-def settings_in_words(study: Study) -> str:
-    "List what an executed copy asked for, as its parameters and its configuration have it."
-    facets = {"Encoders": [], "Methods": [], "λ": [], "Seeds": [], "Learning rates": [], "Epochs": [],
-              "Batch sizes": []}
-    for run in study.experiment.runs():
-        values = [run.encoder.display, run.method.name, getattr(run.method, "weight", 0) or None, run.seed]
-        training = run.training
-        values += [training.learning_rate, training.epochs, training.batch_size] if training else [None] * 3
-        for facet, value in zip(facets.values(), values):
-            if value is not None and value not in facet:
-                facet.append(value)
-    lists = [f"{name}: {' · '.join(map(str, values))}." for name, values in facets.items() if values]
-    return f"**Asked for.** {' '.join(lists)}"
-
-
 def show(
     *parts,        # text, DataFrame, Study or figure; what is empty is left out
     alt: str = "", # what a reader who cannot see a figure is told
@@ -275,8 +260,7 @@ def show(
     check_injected()
     for part in parts:
         if isinstance(part, Study):
-            asked = f"\n\n{settings_in_words(part)}" if part.own else ""
-            part = part._repr_markdown_() + asked
+            part = part._repr_markdown_()
         elif isinstance(part, pd.DataFrame):
             part = markdown(part) if len(part) else ""
         if not isinstance(part, str):
