@@ -213,5 +213,5 @@ def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_told(in_p
     path = in_project / "experiments/itvreg/claims.yaml"
     content = path.read_text("utf-8")
     path.write_text(content.replace("table: demo", "table: dem"), "utf-8")
-    assert unknown_names(Results())[0].startswith("experiments/itvreg/claims.yaml: A1: no table 'dem'; did you mean")
+    assert unknown_names(Results())[0].startswith("experiments/itvreg/claims.yaml: A1: no cell is named so: dem, ")
     path.write_text(content, "utf-8")

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, Strict, load_config, once_per_state, project_root
 from ...measures.pooling import Estimate
-from .compare import BETTER, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
+from .compare import BETTER, NOWHERE, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
 from .frame import PROFILES, Results, Study, only, papers
 from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict, text_fact
 from .printed import truths
@@ -336,7 +336,7 @@ def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
 
 
 def unknown_names(results: Results) -> list[str]: # empty: each is a name of some table
-    "Say which names of claims and questions no table has: of a table, a method or a column."
+    "Say which comparisons of claims and questions name a table, method or column that no cell has at any profile."
     stated = [(paper, f"experiments/{paper}/claims.yaml: {entry.id}{letter}", part.ours)
               for paper in papers() for entry in load_statements(f"{paper}/claims").claims
               for letter, part in entry.by_letter.items()]
@@ -344,11 +344,10 @@ def unknown_names(results: Results) -> list[str]: # empty: each is a name of som
                load_statements("questions").questions]
     messages = []
     for paper, place, comparisons in stated:
-        for comparison in comparisons:
-            try:
-                evidence_of(paper, results).check(comparison)
-            except ValueError as e:
-                messages.append(f"{place}: {e}")
+        for one in comparisons:
+            rows = evidence_of(paper, results).compare([one])
+            if (rows.why == NOWHERE).all():
+                messages.append(f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}")
     return messages
 
 

@@ -149,20 +149,11 @@ def rests_on(
     comparisons = only(pairs(runs, against, metric), **filters)
     if comparisons.empty:
         return ""
-    numbers = comparisons.replicates.unique()
-    if len(numbers) == 1 and not comparisons.left_out.any():
-        text = f"Each difference: n = {numbers[0]}."
+    if comparisons.replicates.nunique() == 1 and not comparisons.left_out.any():
+        text = f"Each difference: n = {comparisons.replicates.iloc[0]}."
     else:
-        names = ["encoder", "method", "test"]
-        table = comparisons.assign(method=_method_names(comparisons))[[*names, "replicates", "left_out"]]
-        for name in reversed(names): # those that rest on alike replicates share a row
-            columns_kept = [column for column in table if column != name]
-            table = table.groupby(columns_kept,
-                                  sort=False)[name].agg(lambda names: "; ".join(sorted(set(names)))).reset_index()
-        columns = [name for name in names if table[name].nunique() > 1] + ["replicates"]
-        if comparisons.left_out.any():
-            columns.append("left_out")
-        table = table[columns].rename(columns={"test": "tests", "replicates": "n", "left_out": "left out"})
+        names = {"encoder": "encoder", "method": "method", "test": "tests", "replicates": "n", "left_out": "left out"}
+        table = comparisons.assign(method=_method_names(comparisons))[[*names]].rename(columns=names)
         text = f"Replicates of each difference:\n\n{markdown(table)}"
     if any(pair is not None and pair.provisional for pair in comparisons.paired):
         text += f"\n\n{FEW_SEEDS_NOTE}"
