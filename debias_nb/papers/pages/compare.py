@@ -207,8 +207,8 @@ def cases_of(comparison: Compared) -> Iterator[Compared]:
 
 
 NOWHERE = "no configuration makes one of the cells"
-QUESTION = ["key", "name", "margin", "primary", "analogue", "printed", "paper", "table", "profile", *PLACE, "against",
-            *RESULT, "losses", "why"]
+QUESTION = ["key", "name", "margin", "primary", "printed", "paper", "table", "profile", *PLACE, "against", *RESULT,
+            "why"]
 
 
 class Evidence:
@@ -314,18 +314,17 @@ class Evidence:
         key = tuple((side.names, side.metric) for side in sides), one.minus.get("names", ())
         row = {"key": key,
                "name": " − ".join(one.minus.get("names", ()) or (metric + _quoted(names[0]), _quoted(names[1]))),
-               "margin": one.margin, "primary": one.primary, "analogue": one.analogue, "printed": one.printed,
+               "margin": one.margin, "primary": one.primary, "printed": one.printed,
                "paper": self.paper, "table": one.table, "profile": profile, "encoder": encoder, "test": first.column,
-               "method": names[0], "against": names[1], "unit": "percent", "losses": (),
+               "method": names[0], "against": names[1], "unit": "percent",
                "strength": found[0] and found[0].strength, "why": ""} | place
         records = [self.study(side.table, profile).records_by_id for side in sides]
         lacks = dict.fromkeys(filter(None, map(_lack_of, found, records)))
         if lacks:
             return row | {"why": "; ".join(lacks)}
         row |= compared([cell_side(cell, own, "fraction") for cell, own in zip(found, records)], 100.)
-        trainings = [own[record]["run"].training for cell, own in zip(found, records) for record in cell.records]
         why = "" if row["paired"] else "; ".join(filter(None, [row["replicates"], row["left_out"]]))
-        return row | {"losses": {training.loss for training in trainings if training}, "why": why}
+        return row | {"why": why}
 
 
 def _quoted(name: str) -> str: # of a method
