@@ -374,7 +374,7 @@ def ledger(paper: str) -> str: # Markdown
     others = [name for name in unique(alike.name) if name not in {*read.name}]
     parts = [f"**Answer.** {word}. At `small` {in_short(rows)}",
              "## What differs", settings_table(rows[rows.differs], head),
-             f"At `planted`, with synthetic texts and encoders of ours: {'; '.join(values)}.",
+             f"At `planted`, on synthetic texts: {'; '.join(values)}.",
              f"## As reported\n\n{'; '.join(others)}. So are these, as we read them:",
              settings_table(read, ["setting", "why"]),
              "## Not reported",

@@ -250,5 +250,5 @@ def of_settings(
         gaps = [printed.gap(table, name, REFERENCE, base="*", column="*")
                 for name in names if name in {*changes.method}]
         questions.append(Question(f"{method}, {setting}, {place_of(runs, shift)}", changes,
-                                  pd.concat(gaps) if gaps else None))
+                                  pd.concat(gaps) if gaps else None, "plain fine-tuning"))
     return questions
