@@ -6,7 +6,7 @@ from ..checks import RunnerError, nearest
 from ..files import fingerprint
 from ..runs.config import NARROWING, ExperimentConfig, configured, load_experiment
 from .pages.execution import parameter_types, run_notebook
-from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library
+from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library, page_of
 
 
 def templates(root: Path) -> list[str]: # `paper/experiment`
@@ -48,9 +48,10 @@ def configuration_of(name: str, profile: str, root: Path) -> ExperimentConfig: #
     return load_experiment(name, profile, root)
 
 
-def template_path(place: str, root: Path) -> Path: # place: a page, or an experiment that a study sums up
-    "Return the path of the notebook that shows runs; those that studies sum up have one in common."
-    return root / "nbs/papers" / f"{ANY_EXPERIMENT if place in STUDY_OF else place}.ipynb"
+def template_of(experiment: ExperimentConfig, root: Path) -> Path:
+    "Return the path of the notebook that shows an experiment; those that studies sum up have one in common."
+    place = ANY_EXPERIMENT if experiment.name in STUDY_OF else page_of(experiment)
+    return root / "nbs/papers" / f"{place}.ipynb"
 
 
 def executed_path(

@@ -109,13 +109,11 @@ def run(
         return _run_one(name, profile, only, fresh)
     from ...runs import runner
     from ...runs.config import NARROWING
-    from ..notebooks import configuration_of, execute_notebook, runs_itself, template_path
+    from ..notebooks import configuration_of, execute_notebook, runs_itself, template_of
     from ..pages.execution import check_parameters
     from ..pages.frame import Results, RunsFailed, page
-    from ..pages.places import executed_place
     parameters = _parameters(p or [], fresh=fresh, full=full)
-    configuration = configuration_of(name, profile, root)
-    template = template_path(executed_place(configuration), root)
+    template = template_of(configuration_of(name, profile, root), root)
     values = check_parameters(template, parameters)
     is_own = runs_itself(template, values)
     narrowing = {key: values.get(key) for key in NARROWING}

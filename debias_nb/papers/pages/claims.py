@@ -16,7 +16,7 @@ from ...files import Names, Settings, Strict, load_config, once_per_state, proje
 from ...measures.pooling import Estimate
 from .compare import BETTER, NOWHERE, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
 from .frame import PROFILES, Results, Study, only, papers
-from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict, text_fact
+from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict
 from .printed import truths
 
 # of a claim: Yes; No, and why; It depends; Cannot tell; Not run
@@ -93,7 +93,8 @@ class PrintedFact(Cells):
 
         Raises `ValueError` for an unknown name or relation, and `KeyError` for an unknown list."""
         if self.titles or self.rows:
-            return text_fact(self.label, *self._words(paper))
+            found, asked, holds = self._words(paper)
+            return [PrintedCheck(self.label, "", found, asked, bool(holds))]
         numbers = self.sizes(paper)
         if self.items:
             items = self.items.numbers(paper, {}) if isinstance(self.items, Cells) else self.items

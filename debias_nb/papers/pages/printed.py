@@ -210,16 +210,6 @@ def in_unit(value: float, unit: str = "") -> str: # `+1.06`, `1.94 times`, `1,19
     return text.replace("-", "−")
 
 
-def text_fact(
-    label: str,
-    finding: str,  # what stands there
-    expectation: str,  # what the text says
-    holds: bool,
-) -> list[PrintedCheck]:
-    "Return a fact about words."
-    return [PrintedCheck(label, "", finding, expectation, bool(holds))]
-
-
 def truths(facts: list[PrintedCheck]) -> list[bool]:
     "Return whether facts hold, those whose numbers are there."
     return [item.holds for item in facts if item.holds is not None]
