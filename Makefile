@@ -89,7 +89,7 @@ _runs/reports/.stamp: $(VENV)/.stamp $(SOURCES) | .cache
 	@touch $@
 
 reports-all: $(VENV)/.stamp | .cache ## the same of every planted run of the first seed: at night, and before a release
-	$(BIN)/debias-nb batch --profile planted --seeds 0 --runs
+	$(BIN)/debias-nb batch --profile planted --seeds 0
 	$(BIN)/debias-nb agree
 	$(BIN)/debias-nb report --fresh
 

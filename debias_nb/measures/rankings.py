@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import nhypergeom
 
 from ..checks import check_range
 
@@ -197,6 +196,7 @@ def reciprocal_rank(
     k: float = math.inf, # places that count, at least 1
 ) -> np.ndarray: # (Q,) in [0, 1]
     "Return one over the rank of the first relevant text, 0 if it is beyond k."
+    from scipy.stats import nhypergeom # which takes a second
     values = np.where(n_better + 1 <= k, 1 / (n_better + 1), 0) # where all of a tie are relevant
     is_mixed = tied > right
     kinds, kind = np.unique(np.stack([n_better, tied, right], 1)[is_mixed], axis=0, return_inverse=True)

@@ -2,11 +2,11 @@
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..checks import ConfigError, RunnerError, nearest
+from ..checks import RunnerError, nearest
 from ..files import fingerprint
 from ..runs.config import NARROWING, ExperimentConfig, configured, load_experiment
-from .pages.execution import NotebookFailed, declared, parameter_types, run_notebook
-from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library
+from .pages.execution import parameter_types, run_notebook
+from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library, page_of
 
 
 def templates(root: Path) -> list[str]: # `paper/experiment`
@@ -48,9 +48,10 @@ def configuration_of(name: str, profile: str, root: Path) -> ExperimentConfig: #
     return load_experiment(name, profile, root)
 
 
-def template_path(place: str, root: Path) -> Path: # place: a page, or an experiment that a study sums up
-    "Return the path of the notebook that shows runs; those that studies sum up have one in common."
-    return root / "nbs/papers" / f"{ANY_EXPERIMENT if place in STUDY_OF else place}.ipynb"
+def template_of(experiment: ExperimentConfig, root: Path) -> Path:
+    "Return the path of the notebook that shows an experiment; those that studies sum up have one in common."
+    place = ANY_EXPERIMENT if experiment.name in STUDY_OF else page_of(experiment)
+    return root / "nbs/papers" / f"{place}.ipynb"
 
 
 def executed_path(
@@ -79,28 +80,5 @@ def execute_notebook(
     if runs_itself(template, values):
         values["own"] = True
     copy = executed_path(root, name, profile, values)
-    run_notebook(template, copy, values, cwd=root)
+    run_notebook(template, values, copy, root)
     return copy
-
-
-def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str, str | None]: # name, why it failed
-    "Execute one notebook, in a process of its own, with those parameters that it declares."
-    template = template_path(name, root)
-    try:
-        chosen = declared(template, parameters) # a search has one seed of its own
-        execute_notebook(template, name, profile, chosen, root)
-    except (NotebookFailed, RunnerError, ConfigError) as e:
-        return name, str(e)
-    return name, None
-
-
-def execute_all(
-    names: list[str], profile: str, parameters: dict, root: Path, workers: int,
-) -> dict[str, str]: # name -> why it failed
-    "Execute several notebooks in parallel, and return the failures."
-    from joblib import Parallel, delayed
-    from tqdm.auto import tqdm
-    pool = Parallel(min(workers, len(names)), return_as="generator_unordered")
-    attempts = pool(delayed(_attempt)(name, profile, parameters, root) for name in names)
-    errors = dict(tqdm(attempts, "notebooks", total=len(names)))
-    return {name: errors[name] for name in names if errors[name]}

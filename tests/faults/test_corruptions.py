@@ -94,7 +94,7 @@ def test_configurations(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("given, words", [
     (("-p", "workers=0"), "workers must be a whole number from 1, got 0"),
-    (("-p", "seeds=[0, 0]"), "seeds: each once, got [0, 0]"), (("--seeds", "0,0"), "--seeds: each once, got [0, 0]"),
+    (("-p", "seeds=[0, 0]"), "seeds: each once, got [0, 0]"),
     (("-p", "seeds=[-1]"), "seeds must be a whole number"), (("-p", "seeds=[true]"), "seeds must be list[int]"),
     (("-p", f"seeds={[*range(1001)]}"), "seeds: 1 to 1000 are expected, got 1,001"),
 ])

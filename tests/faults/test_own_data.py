@@ -244,7 +244,7 @@ app = Typer(cls=UserGroup)
 @app.command()
 def go():
     with interruptible():
-        run_notebook(Path("t.ipynb"), Path("out.ipynb"), {}, cwd=Path("."))
+        run_notebook(Path("t.ipynb"), {}, Path("out.ipynb"), Path("."))
 
 @app.command()
 def other():
@@ -265,7 +265,7 @@ Parallel(2)(delayed(work)(i) for i in range(2))
 
 
 def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
-    "A kernel that is shut down ends its workers, and its cell then says that they are lost."
+    "Its workers end with it, and its cell does not say that they are lost."
     cell = CELL | {"id": "b", "metadata": {}, "source": AT_WORK}
     (tmp_path / "t.ipynb").write_text(json.dumps(NOTEBOOK | {"cells": [CELL, cell]}))
     child = start( # as a shell starts it

@@ -1,21 +1,19 @@
 """What papers print: each row has its place in the text, is read from runs or held by code, differs for a reason."""
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 
 from debias_nb.files import project_root
-from debias_nb.papers.pages.as_printed import PrintedSetting, compare_setting
-from debias_nb.papers.pages.as_printed import setting_comparisons
-from debias_nb.papers.pages.as_printed import faults, printed_settings
-from debias_nb.papers.pages.frame import papers
+from debias_nb.papers.pages.as_printed import COLUMNS, PrintedSetting, compare_setting, compared_settings, faults
+from debias_nb.papers.pages.as_printed import ledger, printed_settings
+from debias_nb.papers.pages.frame import experiments_of, papers
 from debias_nb.runs.config import load_experiment
 
 ROOT = project_root(Path(__file__).parent)
-NOTEBOOKS = sorted((ROOT / "nbs/papers").glob("*/table*.ipynb")) + sorted((ROOT / "nbs/papers").glob("*/figure*.ipynb"))
 
 
 @pytest.fixture(scope="module", params=papers())
@@ -25,12 +23,19 @@ def paper(request):
 
 @pytest.fixture(scope="module")
 def entries(paper):
-    return setting_comparisons(paper)
+    return compared_settings(paper)
 
 
 def test_a_setting_that_differs_has_a_reason_and_a_reason_has_a_difference(entries):
     assert faults(entries) == []
-    assert any(entry.differing for entry in entries)
+    assert entries.differs.any()
+
+
+def test_a_page_names_every_setting_and_why_it_differs(paper, entries):
+    page = ledger(paper)
+    assert [name for name in {*entries.name} if name not in page] == []
+    reasons = {why.replace("|", "\\|") for why in entries.why[entries.profile == "small"] if "](" not in why}
+    assert [why for why in reasons if why not in page] == []
 
 
 NUMBERED = {"itvreg": {1}, "arr": {1, 2, 3, 4}, "scan": {*range(1, 20)}}
@@ -68,21 +73,22 @@ def test_a_made_up_difference_is_found(copy, profile, fault):
                 and "table06" in entry.experiments)
     variant = setting.model_copy(update={"experiments": ("table06",), "why": {}})
     experiments = [load_experiment("itvreg/table06", profile)]
-    assert faults([compare_setting(variant, experiments)]) == [fault]
+    rows = pd.DataFrame(compare_setting(variant, experiments), columns=COLUMNS)
+    assert faults(rows.astype({"differs": bool})) == [fault]
 
 
 def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
     replace_text(copy / "experiments/arr/table02.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
-    place = "learning rates that are tried of table02"
-    assert faults(setting_comparisons("arr", ["table02"])) == [f"{place}: differs at paper without a reason"]
+    fault = "learning rates that are tried of table02: differs at paper without a reason"
+    assert faults(compared_settings("arr", experiments_of("arr/table02"))) == [fault]
 
 
 def test_a_reason_that_explains_nothing_is_found(entries):
-    entry = next(entry for entry in entries if entry.is_printed and not entry.differing and "small" in entry.here)
-    setting = entry.setting.model_copy(update={"why": {"small": "a reason"}})
-    variant = replace(entry, setting=setting)
+    alike = entries[(entries.ours == "as reported") & (entries.profile == "small")].iloc[:1]
+    setting = alike.setting.item().model_copy(update={"why": {"small": "a reason"}, "by": "it"})
     names = ", ".join(setting.experiments)
-    assert faults([variant]) == [f"{setting.name} of {names}: a reason for small, where nothing differs"]
+    assert faults(alike.assign(setting=[setting])) == [
+        f"{setting.name} of {names}: a reason for small, where nothing differs"]
 
 
 @pytest.mark.parametrize("changes, message", [

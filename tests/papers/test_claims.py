@@ -11,7 +11,7 @@ from debias_nb.measures.stats import Interval, paired
 from debias_nb.papers.pages.cells import Cell
 from debias_nb.papers.pages.claims import DEPENDS, LESS, MORE, NO_CHANGE, NOT_RUN, REVERSE, UNSURE, YES, Claim
 from debias_nb.papers.pages.claims import answer_of, ask, claim_word, load_statements, unknown_names
-from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORSE, Compared, Evidence, Question, compared
+from debias_nb.papers.pages.compare import BETTER, NOWHERE, OPEN, WITHIN, WORSE, Compared, Evidence, Question, compared
 from debias_nb.papers.pages.compare import estimate_of, words_of_tests, word_of
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.printed import PrintedCheck
@@ -192,16 +192,19 @@ def test_every_name_of_claims_and_questions_is_one_of_a_table():
     assert unknown_names(RESULTS) == []
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"table": "tabel2"}, "no table 'tabel2'; did you mean 'table2'"),
-    ({"methods": ("ITVReg", "Finetuend")}, "no method in table2 called 'Finetuend'; did you mean 'Finetuned'"),
-    ({"column": "MPA"}, "no column in table2 called 'MPA'"), ({"methods": ("ITVReg",)}, "two methods or more"),
-    ({"methods": ("ITVReg", "ITVReg")}, "need `names`"),
+@pytest.mark.parametrize("change", [
+    {"table": "tabel3"}, {"methods": ("a", "c")}, {"column": "ner"},
 ])
-def test_a_name_that_no_cell_has_is_refused(change, message):
-    comparison = Compared(**{"table": "table2", "methods": ("ITVReg", "Finetuned")} | change)
+def test_a_name_that_no_cell_has_makes_no_comparison(change):
+    rows = Made({"a": .6, "b": .5}).compare([Compared(**{"table": "table3", "methods": ("a", "b")} | change)])
+    assert (rows.why == NOWHERE).all()
+
+
+@pytest.mark.parametrize("methods, message", [
+    (("ITVReg",), "two methods or more"), (("ITVReg", "ITVReg"), "need `names`")])
+def test_a_comparison_that_nobody_can_read_is_refused(methods, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        Evidence("itvreg", RESULTS).check(comparison)
+        Compared(table="table2", methods=methods)
 
 
 def test_a_question_has_one_estimate_whoever_asks():

@@ -19,7 +19,6 @@ from debias_nb.papers.settings.authors import AuthorsConfig
 from debias_nb.runs.config import BlockConfig, RunConfig, load_experiment
 from debias_nb.runs.settings import AnyCorpus, AnyMethod, AnyTraining, all_tasks
 from debias_nb.runs.records import Store, latest
-from debias_nb.papers.pages.cells import COMPLETE
 from debias_nb.encoders.loading import encoder_cards
 from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.runs.runner import narrow
@@ -42,7 +41,7 @@ def gaps(cells):
     A method none of whose runs is there is new: its row is in no page before
     its first runs are published."""
     methods = {cell.method for cell in cells if cell.status != "not run"}
-    return [cell for cell in cells if cell.method in methods and cell.status not in COMPLETE
+    return [cell for cell in cells if cell.method in methods and cell.status != "measured"
             and not may_be_lacking(cell)]
 
 

@@ -11,10 +11,9 @@ from debias_nb.files import sha256_file
 from debias_nb.papers.pages.claims import ask
 from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORDS, WORSE
 from debias_nb.papers.pages.facts import NUMBER, Fact, Facts
-from debias_nb.papers.pages.form import words_seen
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import page_path, seen_from_page
-from debias_nb.papers.pages.style import replace_names
+from debias_nb.papers.pages.tables import replace_names
 
 ROOT = Path(__file__).parents[2]
 FACTS = Facts.read()
@@ -85,7 +84,8 @@ def rows_of_claims():
     claims = pd.read_csv(ROOT / "reports/claims.csv").fillna("")
     for claim, own in claims.groupby("claim", sort=False):
         small, planted = (own[own.profile == profile].iloc[0] for profile in ("small", "planted"))
-        yield replace_names(f'| <a id="{claim.lower()}"></a>{claim} | {small.statement} | {small.reported} | '
+        reported = small.reported.removeprefix(f"{small.ours.partition(':')[0]}: ")
+        yield replace_names(f'| <a id="{claim.lower()}"></a>{claim} | {small.statement} | {reported} | '
                             f"{small.ours} | **{small.word}** | {planted.word} |")
 
 
@@ -149,6 +149,15 @@ HEADS = { # a finding -> what its head rests on
 @pytest.mark.parametrize("finding", HEADS)
 def test_heads_of_findings_follow_from_their_questions(finding):
     assert [name for name, words in HEADS[finding].items() if FACTS[name].word not in words] == []
+
+
+def words_seen(page: str) -> int: # page: Markdown
+    """Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not.
+
+    A number and its spread are one."""
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>| ± [\d.]+", " ", page)
+    text = re.sub(r"\]\([^)]*\)", "] ", text)
+    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 def test_findings_are_six_of_150_words_each_with_its_picture():

@@ -13,7 +13,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
 from debias_nb.papers.pages.claims import CLAIMS_FILE, claims_table, read_claims, resting_on, unknown_names
 from debias_nb.papers.pages.frame import Results
-from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page, write_tables
+from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_some, write_tables
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
 
@@ -121,7 +121,7 @@ def project(tmp_path_factory):
                 Store(root / "experiments").append(record_of(run, rng))
     printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value}
                      for name, value in PAPER_VALUES.items()]
-    table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
+    table = {"caption": "made up", "metric": "auc05", "unit": "percent", "cells": printed_cells}
     (root / "experiments/printed/itvreg.yaml").write_text(
         yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
     claims = []
@@ -167,7 +167,7 @@ def test_a_page_is_written_with_its_answer_first_and_goes_on_where_runs_lack(in_
     results = Results(is_page=True, pages=tmp_path)
     monkeypatch.setattr("debias_nb.papers.pages.claims.PAPER_LETTERS", {"itvreg": "A"})
     claims_table(results).to_csv(tmp_path / CLAIMS_FILE)
-    names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
+    names = {path.name for path in write_some(["itvreg/demo"], tmp_path, results, in_project)}
     assert names == {"demo.md", "demo.1.svg"}
     page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
     title, answer, *_ = page.split("\n\n")
@@ -213,5 +213,5 @@ def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_told(in_p
     path = in_project / "experiments/itvreg/claims.yaml"
     content = path.read_text("utf-8")
     path.write_text(content.replace("table: demo", "table: dem"), "utf-8")
-    assert unknown_names(Results())[0].startswith("experiments/itvreg/claims.yaml: A1: no table 'dem'; did you mean")
+    assert unknown_names(Results())[0].startswith("experiments/itvreg/claims.yaml: A1: no cell is named so: dem, ")
     path.write_text(content, "utf-8")

@@ -1,21 +1,13 @@
-"What pages say of their differences, and on how many replicates; and what pages of case studies tell and count."
-import re
-import textwrap
-from pathlib import Path
-
+"What pages say of their differences, and on how many replicates."
 import pandas as pd
 import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
-from debias_nb.papers.pages.report import OF_PAPER
 from debias_nb.papers.pages.frame import summary_of
 from debias_nb.runs.pairing import Made
 from debias_nb.papers.pages.compare import differences
 from debias_nb.papers.pages.tables import APART, rests_on
 
-from cells import a_run
-
-ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2)
 
 
@@ -51,9 +43,9 @@ def test_what_is_left_out_is_named_with_its_reason(plain):
     runs = pd.concat([runs, runs_of("MaskReg", 53., origin=origins)])
     text = rests_on(runs)
     assert text.endswith(APART) and rows_of(text) == [
-        ["OutReg; SimCSE", "3 seeds", ""],
-        ["ITVReg", "2 seeds", "seed 0: made from a tree with uncommitted changes"],
-        ["MaskReg", "2 seeds", "seed 2: made on unlike processors or with unlike versions"],
+        ["static", "OutReg", "Quora", "3 seeds", ""], ["", "SimCSE", "Quora", "3 seeds", ""],
+        ["", "ITVReg", "Quora", "2 seeds", "seed 0: made from a tree with uncommitted changes"],
+        ["", "MaskReg", "Quora", "2 seeds", "seed 2: made on unlike processors or with unlike versions"],
     ]
 
 
@@ -61,8 +53,7 @@ def test_a_comparison_that_cannot_be_made_is_not_silent(plain):
     runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("ITVReg", 53., dirty=SEEDS)])
     assert set(differences(runs).method) == {"OutReg"}
     left_out = ["too few: 0 seeds", "seed 0, seed 1, seed 2: made from a tree with uncommitted changes"]
-    assert rows_of(rests_on(runs)) == [["OutReg", "3 seeds", ""], ["ITVReg", *left_out]]
-    assert rows_of(rests_on(runs, method="ITVReg")) == [left_out]
+    assert rows_of(rests_on(runs)) == [["static", "OutReg", "Quora", "3 seeds", ""], ["", "ITVReg", "Quora", *left_out]]
 
 
 def test_one_number_for_all_is_said_once_and_a_world_counts_once(plain):
@@ -72,15 +63,6 @@ def test_one_number_for_all_is_said_once_and_a_world_counts_once(plain):
     worlds = [0, 0, 1]
     runs = pd.concat([runs_of("Finetuned", 50., worlds=worlds), runs_of("OutReg", 52., worlds=worlds)])
     assert rests_on(runs) == "Each difference: n = 2 synthetic datasets."
-
-
-def test_encoders_and_tests_are_named_where_they_differ(plain):
-    transformers = [runs_of(method, 40., "transformer", seeds=(0, 1)) for method in ("Finetuned", "OutReg", "SimCSE")]
-    runs = pd.concat([plain, runs_of("OutReg", 52.), *transformers])
-    assert rows_of(rests_on(runs)) == [["static", "OutReg", "3 seeds"], ["transformer", "OutReg; SimCSE", "2 seeds"]]
-    others_of_test = [runs_of(method, 60., seeds=(0, 1)).assign(test="AskUbuntu") for method in ("Finetuned", "OutReg")]
-    runs = pd.concat([plain, runs_of("OutReg", 52.), *others_of_test])
-    assert rows_of(rests_on(runs)) == [["Quora", "3 seeds"], ["AskUbuntu", "2 seeds"]]
 
 
 def test_runs_are_counted_against_those_announced():
@@ -93,66 +75,3 @@ def test_runs_are_counted_against_those_announced():
     assert summary_of(experiment.model_copy(update={"announced": None}), 41, 41) == "41 of 41 runs completed."
     no_plan = experiment.model_copy(update={"announced": None})
     assert [run.id for run in experiment.runs()] == [run.id for run in no_plan.runs()]
-
-
-# ---------------------------------------------------------------- case studies
-
-
-# not the 8 of R@8, nor the 2 of potion-base-2M
-NUMBER = re.compile(r"(?<![\w@.,-])[−+]?\d+(?:[.,]\d+)*(?:e[-−]?\d+)?(?!\w)")
-ANSWERING = sorted(path for path in (ROOT / "reports").glob("*/*.md")
-                   if (ROOT / "experiments" / path.parent.name).is_dir())
-ANSWERING = [path for path in ANSWERING if path.stem not in OF_PAPER]
-WIDTH, SCREEN = 120, 45 # characters of a line, lines of a screen
-
-
-def line_count(row, widths):
-    "The lines of a table's row in columns of these widths."
-    return max(len(textwrap.wrap(cell, max(1, width))) for cell, width in zip(row, widths))
-
-
-def table_lines(rows):
-    "The lines of a table: columns are as wide as their longest words, and share the rest as their texts need."
-    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*rows)]
-    need = [max(map(len, column)) - width for column, width in zip(zip(*rows), least)]
-    room = min(1, max(0, WIDTH - 3 * len(least) - sum(least)) / max(1, sum(need)))
-    widths = [width + int(room * growth) for width, growth in zip(least, need)]
-    return sum(max(1, line_count(row, widths)) for row in rows)
-
-
-def screens(page):
-    "How many screens a page fills before anything is unfolded: 45 lines of 120 characters each."
-    text = re.sub(r"<details.*?<summary>(.*?)</summary>.*?</details>", r"\1", page, flags=re.S)
-    text = re.sub(r"<[^>]+>|\*\*|`|\]\([^)]*\)|\[", "", text)
-    tables = re.findall(r"(?m)(?:^\|.*\n)+", text)
-    rows = [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()
-             if "---" not in line] for table in tables]
-    lines = [line for line in text.splitlines() if not line.startswith("|")]
-    return (sum(map(table_lines, rows)) + sum(len(textwrap.wrap(line, WIDTH)) or 1 for line in lines)) / SCREEN
-
-
-def item(right, *importance, first="bow tie", query="a rowe bow"):
-    "One query as a method answers it."
-    return {"query": query, "tokens": ["a", "rowe", "bow"], "importance": list(importance), "relevant": ["bow"],
-            "top": [[first, right], *[[f"item {n}", False] for n in range(4)]]}
-
-
-def record_of(method, cases, seed=0, test="ood"):
-    "A record that holds cases alone."
-    return dict(run=a_run(method), seed=seed, extra={"cases": {test: cases}})
-
-
-@pytest.fixture
-def queries():
-    """Five queries: the printed story; the same with ITVReg wrong; its reverse; gained by both; nothing moves."""
-    base = [(True, .1), (True, .1), (False, .1), (False, .1), (True, .1)]
-    tuned = [(False, .5), (False, .5), (True, .5), (True, .5), (True, .5)]
-    items = [(True, .2), (False, .2), (False, .7), (True, .5), (True, .2)]
-    rowenta = {"first": "Rowenta irons"}
-    return [
-        record_of("ITVReg", [item(right, .1, share, .1) for right, share in items]),
-        record_of("Finetuned", [item(right, .1, share, .1, **rowenta) for right, share in tuned]),
-        record_of("Base", [item(right, .1, share, .1) for right, share in base]),
-    ]
-
-

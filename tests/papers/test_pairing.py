@@ -7,7 +7,7 @@ import pytest
 from cells import a_run
 from debias_nb.settings import PretrainConfig
 from debias_nb.papers.settings.authors import AuthorsCorpus
-from debias_nb.papers.pages.details import first_cases
+from debias_nb.papers.pages.cases import first_cases
 from debias_nb.runs.pairing import Made, Run, Unpaired, depends_on_processor, mean_level, overlap_of, paired_sides
 from debias_nb.runs.pairing import pairs_of
 

@@ -9,38 +9,33 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import ConfigError, RunnerError, check_known, check_seeds, counted, quoted
+from ...checks import ConfigError, RunnerError, check_known, counted, quoted
 from ...commands.terminal import REPRODUCTION, Full, ProfileOption, Workers, echo, end, interruptible, project_here
 
 app = typer.Typer()
 
 
 Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
-DryRun = Annotated[bool, Option(
-    "--dry-run", help="Say what the runs would cost (steps, memory, hours), and start none.")]
-Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
-SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
+DryRun = Annotated[bool, Option("--dry-run", help="Say how many runs there are and what they take, and start none.")]
 
 
-def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
-    "Read the value of `--seeds`. Raise `RunnerError`."
-    if not SEEDS.fullmatch(text):
-        raise RunnerError(f"--seeds takes whole numbers with commas between them, such as 0,1,2; got {text!r}")
-    seeds = [int(part) for part in text.split(",")]
-    check_seeds("--seeds", seeds, RunnerError)
-    return seeds
-
-
-def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
-    "Read one `-p` argument. Raise `RunnerError`."
+def _parameters(texts: list[str], **options) -> dict[str, object]: # texts: `name=value`; options: False is not given
+    "Read the parameters of a notebook. Raise `RunnerError` for what is none, is also an option, or is given twice."
     from ...files import parse_yaml
-    name, sign, value = text.partition("=")
-    if not sign or not name.isidentifier():
-        raise RunnerError(f"-p takes name=value, got {text!r}")
-    try:
-        return name, parse_yaml(value, name)
-    except ConfigError:
-        raise RunnerError(f"-p {name}: {quoted(value)} is no YAML value") from None
+    values = {name: value for name, value in options.items() if value}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.isidentifier():
+            raise RunnerError(f"-p takes name=value, got {text!r}")
+        if name == "profile":
+            raise RunnerError("-p profile: the profile is an option of its own, such as --profile small")
+        if name in values:
+            raise RunnerError(f"{name} is given twice")
+        try:
+            values[name] = parse_yaml(value, name)
+        except ConfigError:
+            raise RunnerError(f"-p {name}: {quoted(value)} is no YAML value") from None
+    return values
 
 
 METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
@@ -64,80 +59,30 @@ def _print_tables(study) -> None:
         echo(f"\n{gaps}")
 
 
-def _by_hand(run) -> bool:
-    "Whether a run waits for data that no command can download."
-    from ...data.registry import load_registry
-    from ...runs.runner import absent
-    dataset = load_registry().datasets.get(run.data.name) if run.data else None
-    has_address = dataset is None or any(file.url for file in dataset.files)
-    return not has_address and absent(run) is not None
-
-
-def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
-    """Print what the runs of some experiments take that have no record.
-
-    Nothing is loaded but configurations and records."""
+def _plan(experiment, profile: str, fresh: bool) -> None: # experiment: of `runner.load`
+    "Say how many runs a command loads and makes, which it leaves out, and what runs like these took."
     from ...runs.records import committed_store
-    from ...runs.runner import present_records
-    from ..costs import Measurements, Reckoning, forecast, two_digits
-    from ..pages.tables import text_table
-    source = Reckoning()
-    basis = f"estimated for {source.assumptions['device']} from experiments/costs.yaml"
-    if profile != "paper":
-        committed = committed_store()
-        papers = {experiment.asked.paper for experiment in experiments}
-        places = [place for place in committed.places() if place.split("/")[0] in papers
-                  and place.endswith(f".{profile}")]
-        source = Measurements(list(chain(*map(committed.records, places))))
-        basis = "as the records of like runs took, step for step, one after the other"
-    rows = []
-    unknown = {}
-    lacking = 0
-    is_here = profile != "paper" # which is planned here, and run where its data are
-    for experiment in experiments:
-        records = {} if fresh else present_records(experiment)
-        waiting = {run.id for run in experiment.runs if is_here and run.id not in records and _by_hand(run)}
-        lacking += len(waiting)
-        costs = forecast(experiment.asked, {*records, *waiting}, source)
-        row = costs.row()
-        for name in ("steps", "memory (GiB)", "hours"):
-            row[name] = "?" if row["without"] == row["runs"] > 0 else two_digits(row[name])
-        rows.append(list(map(str, row.values())))
-        unknown |= dict.fromkeys(costs.unknown)
-    echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"],
-                    rows))
-    echo(f"steps, memory and hours {basis}; runs that several experiments share are counted in each")
-    if not fresh and not any(row[1] != "0" for row in rows):
-        echo("all of these runs have a record; with --fresh this says what it takes to make them again")
-    if lacking:
-        echo(f"left out: {counted(lacking, 'runs')} on data that you download by hand (debias-nb data)")
-    if unknown:
-        echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
-
-
-def _intended(experiment, profile: str, fresh: bool) -> str: # experiment: of `runner.load`
-    "Say how many runs a command loads and how many it makes, and which it leaves out."
-    from ...runs.runner import absent, present_records
+    from ...runs.runner import absent, newest_records, present_records
+    from ..costs import reckoned, taken
     records = {} if fresh else present_records(experiment)
     others = [run for run in experiment.runs if run.id not in records]
-    lacking = [run for run in others if absent(run)]
+    waiting = [run for run in others if profile != "paper" and absent(run)]
     failed = sum(record["status"] == "failed" for record in records.values())
-    parts = [f"{counted(len(records) - failed, 'runs to load')}", f"{len(others) - len(lacking)} to make"]
+    parts = [f"{counted(len(records) - failed, 'runs to load')}", f"{len(others) - len(waiting)} to make"]
     parts += [f"{failed} that failed before, to repeat with --fresh alone"] * bool(failed)
-    parts += [f"{len(lacking)} without their data or encoders (debias-nb data)"] * bool(lacking)
-    return f"{experiment.asked.name} at {profile}: {', '.join(parts)}"
+    parts += [f"{len(waiting)} without their data or encoders (debias-nb data)"] * bool(waiting)
+    committed = newest_records(experiment.runs, committed_store())
+    measured = [record for record in committed.values() if record["status"] == "finished"]
+    if len(others) > len(waiting) and (measured or profile == "paper"):
+        took, memory = reckoned(others) if profile == "paper" else taken(measured, len(others) - len(waiting))
+        took += " minutes" * ("hours" not in took)
+        parts.append(f"{took}, {memory} GiB {'on a GPU, estimated' if profile == 'paper' else 'as records took'}")
+    echo(f"{experiment.asked.name} at {profile}: {', '.join(parts)}")
 
 
-def _run_one(
-    name: str, profile: str, run_id: str, fresh: bool,
-    options: dict[str, object], # those given, which change nothing
-) -> None:
-    "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
+def _run_one(name: str, profile: str, run_id: str, fresh: bool) -> None:
+    "Make the run of an id, and execute no notebook."
     from ...runs.runner import load, run_all, store_for
-    superfluous = [option for option, value in options.items() if value is not None]
-    if superfluous:
-        raise RunnerError("--only makes the run of an id, whose settings are fixed: leave out "
-                          f"{', '.join(superfluous)}")
     runs = {run.id: run for run in load(name, profile, full=True).runs}
     check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
     outcome = run_all([runs[run_id]], store_for(profile), fresh, workers=1, progress=False)
@@ -145,54 +90,38 @@ def _run_one(
         end(f"{run_id}: {reason}")
 
 
-def _parameters(p: list[str], **options) -> dict[str, object]: # options: None and False are not given
-    "Read the parameters of a notebook. Raise `RunnerError` for one that is also an option, or is given twice."
-    values = {name: value for name, value in options.items() if value not in (None, False)}
-    for name, value in map(parse_parameter, p):
-        if name == "profile":
-            raise RunnerError("-p profile: the profile is an option of its own, such as --profile small")
-        if name in values:
-            raise RunnerError(f"{name} is given twice")
-        values[name] = value
-    return values
-
-
 @app.command(rich_help_panel=REPRODUCTION)
 def run(
     name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.")],
     profile: ProfileOption = "planted",
     p: Annotated[list[str] | None, Option(
-        "-p", help="Set a parameter of the notebook, name=value (YAML). Repeatable.")] = None,
-    seeds: Seeds = None,
+        "-p", help="Set a parameter of the notebook, name=value (YAML), as 'seeds=[0, 1]'. Repeatable.")] = None,
     fresh: Again = False,
     full: Full = False,
-    workers: Workers = None,
     only: Annotated[str | None, Option(help="Make the run of this id, and execute no notebook.")] = None,
     dry_run: DryRun = False,
 ):
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
     if only is not None:
-        return _run_one(name, profile, only, fresh,
-                        {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
+        if p or full:
+            raise RunnerError("--only makes the run of an id, whose settings are fixed: leave out -p and --full")
+        return _run_one(name, profile, only, fresh)
     from ...runs import runner
     from ...runs.config import NARROWING
-    from ..notebooks import configuration_of, execute_notebook, runs_itself, template_path
-    from ..pages.execution import NotebookFailed, check_parameters
+    from ..notebooks import configuration_of, execute_notebook, runs_itself, template_of
+    from ..pages.execution import check_parameters
     from ..pages.frame import Results, RunsFailed, page
-    from ..pages.places import executed_place
-    seed_list = None if seeds is None else parse_seeds(seeds)
-    parameters = _parameters(p or [], seeds=seed_list, fresh=fresh, full=full, workers=workers)
-    configuration = configuration_of(name, profile, root)
-    template = template_path(executed_place(configuration), root)
+    parameters = _parameters(p or [], fresh=fresh, full=full)
+    template = template_of(configuration_of(name, profile, root), root)
     values = check_parameters(template, parameters)
     is_own = runs_itself(template, values)
     narrowing = {key: values.get(key) for key in NARROWING}
     runner.check_workers(values.get("workers"))
     experiment = runner.load(name, profile, full=values.get("full", not is_own), **narrowing)
+    _plan(experiment, profile, fresh)
     if dry_run:
-        return _print_costs([experiment], profile, fresh)
-    echo(_intended(experiment, profile, fresh))
+        return
     try:
         with interruptible():
             study = None
@@ -200,7 +129,7 @@ def run(
                 outcome = runner.run(experiment, fresh=values.pop("fresh", False), workers=values.get("workers"))
                 study = page(experiment, outcome)
             out = execute_notebook(template, name, profile, values, root)
-    except (NotebookFailed, RunsFailed) as e:
+    except RunsFailed as e:
         end(f"{name} at {profile} failed: {e}")
     echo(f"executed: {os.path.relpath(out)}")
     if not study: # the notebook has made its own
@@ -212,124 +141,68 @@ def run(
         end(f"nothing of {name} at {profile} that was asked for has been run")
 
 
-Tables = Annotated[list[str] | None, Argument(
-    help="Tables or papers, e.g. itvreg/table05 scan; default: all.", show_default=False)]
-
-
 @app.command(rich_help_panel=REPRODUCTION)
 def batch(
-    tables: Tables = None,
+    tables: Annotated[list[str] | None, Argument(
+        help="Tables or papers, e.g. itvreg/table05 scan; default: all.", show_default=False)] = None,
     profile: ProfileOption = "planted",
-    seeds: Seeds = None,
+    seeds: Annotated[list[int] | None, Option(help="A seed; default: all. Repeatable.", show_default=False)] = None,
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
-    runs: Annotated[bool, Option(
-        "--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
     dry_run: DryRun = False,
 ):
-    """Make all runs of a profile, then execute its notebooks, whatever fails.
+    """Make all runs of a profile, whatever fails; `report` makes the pages.
 
     With names of tables or papers, only theirs."""
     root = project_here()
     from ...runs import runner
     from ...runs.config import configured
     from ..notebooks import select_notebooks
-    options = {"full": full}
-    if seeds is not None:
-        options["seeds"] = parse_seeds(seeds)
     configurations = configured(f"*/*.{profile}.yaml", root)
     if not configurations:
-        raise RunnerError(f"no notebook has a configuration at profile {profile}")
-    names = select_notebooks(tables, configurations)
-    experiments, unreadable = {}, {}
-    for name in names:
-        try:
-            experiments[name] = runner.load(name, profile, **options)
-        except ConfigError as e:
-            unreadable[name] = str(e)
+        raise RunnerError(f"nothing has a configuration at profile {profile}")
+    experiments = [runner.load(name, profile, seeds=seeds or None, full=full)
+                   for name in select_notebooks(tables, configurations)]
     if dry_run:
-        return _print_costs(list(experiments.values()), profile, fresh)
+        for experiment in experiments:
+            _plan(experiment, profile, fresh)
+        return
     with interruptible():
-        outcome = runner.run(*experiments.values(), fresh=fresh, workers=workers) # all in one pool of processes
-        failures = outcome.failed
-        if not runs: # a notebook tells of its own runs that failed
-            from ..notebooks import execute_all
-            from ..pages.places import STUDY_OF, executed_place
-            from ..pages.report import has_notebook
-            pages = [executed_place(experiment.configuration) for experiment in experiments.values()]
-            executable = [page for page in dict.fromkeys(pages) if page in STUDY_OF or has_notebook(page)]
-            failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root,
-                                   workers or runner.cores())
-            executable += [*unreadable]
-            failures |= unreadable
-            echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
-    for name, reason in failures.items():
+        outcome = runner.run(*experiments, fresh=fresh, workers=workers) # all in one pool of processes
+    for name, reason in outcome.failed.items():
         echo(f"failed: {name}: {reason}", err=True)
     for reason in dict.fromkeys(outcome.missing.values()):
         echo(f"not run: {reason}", err=True)
     if outcome.missing and not outcome.records:
         end(f"not one run at profile {profile} can be made")
-    if failures or profile == "planted" and outcome.missing: # synthetic data need nothing that another machine has
+    if outcome.failed or profile == "planted" and outcome.missing: # which needs nothing that another machine has
         raise Exit(1)
-
-
-def _write_some(
-    names: list[str], folder: Path, results, root: Path, keep=None, bar=None,
-) -> list[Path]: # what was written
-    """Write some pages of the project in `root`: a worker may have begun elsewhere.
-
-    What has no notebook yet is left out."""
-    from ...runs.config import configured
-    from ..pages.report import has_notebook, write_notebook, write_page
-    paths = []
-    folder.mkdir(parents=True, exist_ok=True)
-    with chdir(root):
-        for name in filter(has_notebook, names):
-            if bar is not None:
-                bar.update()
-            if "/" in name and configured(f"{name}.*.yaml"):
-                paths += write_page(name, folder, results, keep)
-            else:
-                paths += write_notebook(name, folder, results, {"folder": str(folder)}, keep=keep)
-    return paths
 
 
 def write_pages(
     names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None,
 ) -> list[Path]: # what was written
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
-    from ..pages.report import seal
-    paths = _write_pages(names, folder, fresh, root, keep)
-    seal(folder)
-    return paths
-
-
-def _write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep) -> list[Path]:
     from joblib import Parallel, cpu_count, delayed
-    from tqdm.auto import tqdm
     from ...runs.config import configured
     from ..notebooks import select_notebooks
     from ..pages.frame import Results, papers
-    from ..pages.report import BOOKS, OF_PAPER, has_notebook, write_tables
+    from ..pages.report import BOOKS, OF_PAPER, seal, write_some, write_tables
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
     results = Results(fresh, is_page=True, pages=folder) # what is read for the pages of a paper serves the books, too
-    if names:
-        return _write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
-    # papers side by side, the largest one here; the books speak of all of them, and pages link claims and tables
-    largest, *smaller_groups = sorted(groups, key=len, reverse=True)
-    others = [name for name in BOOKS if name != "claims"]
-    pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once
-    write = delayed(_write_some)
-    total = sum(has_notebook(name) for name in chain(*groups, BOOKS))
-    with tqdm(total=total, desc="pages") as bar:
-        paths = [*_write_some(["claims"], folder, results, root, keep, bar), *write_tables(folder, results)]
-        elsewhere = pool(write(group, folder, Results(fresh, True, folder), root, keep) for group in smaller_groups)
-        paths += _write_some(largest, folder, results, root, keep, bar)
-        for group, written in zip(smaller_groups, elsewhere):
-            paths += written
-            bar.update(sum(map(has_notebook, group)))
-        return paths + _write_some(others, folder, results, root, keep, bar)
+    with chdir(root):
+        if names:
+            paths = write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
+        else: # papers side by side; the books speak of all of them, and pages link claims and tables
+            paths = [*write_some(["claims"], folder, results, root, keep), *write_tables(folder, results)]
+            pool = Parallel(min(cpu_count(), len(groups)))
+            written = pool(delayed(write_some)(group, folder, Results(fresh, True, folder), root, keep)
+                           for group in groups)
+            paths += chain(*written)
+            paths += write_some([name for name in BOOKS if name != "claims"], folder, results, root, keep)
+        seal(folder)
+    return paths
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -380,7 +253,10 @@ def agree():
         raise Exit(1)
 
 
-def _runs_of(study, ids: list[str], with_ids: bool, table: str = "") -> list[str]: # ids: of its runs
+SHOWN_IDS = 10
+
+
+def _runs_of(study, ids: list[str], table: str = "") -> list[str]: # ids: of its runs
     "Say which runs a number rests on: how many, seeds, settings, commits, the command that makes them again, and ids."
     from ..pages.tables import commit_of
     name, profile = study.experiment.name, study.experiment.profile
@@ -388,12 +264,11 @@ def _runs_of(study, ids: list[str], with_ids: bool, table: str = "") -> list[str
     records = [study.records_by_id[run] for run in ids]
     seeds = ", ".join(map(str, sorted({record["seed"] for record in records})))
     commits = ", ".join(sorted({commit_of(record["environment"]) for record in records}))
-    shown = ids if with_ids else ids[:3]
-    more = f" and {len(ids) - len(shown)} more, with --ids" * (len(shown) < len(ids))
+    more = f" and {len(ids) - SHOWN_IDS} more" * (SHOWN_IDS < len(ids))
     return [f"{place}{f', {table}' * bool(table)}: {len(ids)} runs of experiments/{place}.parquet, seeds {seeds}",
             f"  settings: experiments/{name}.yaml; commits: {commits}",
             f"  again: debias-nb run {name} --profile {profile} --fresh",
-            f"  runs: {', '.join(shown)}{more}"]
+            f"  runs: {', '.join(ids[:SHOWN_IDS])}{more}"]
 
 
 def _as_typed(text: str) -> str:
@@ -404,22 +279,21 @@ def _as_typed(text: str) -> str:
 def _matching_cells(number: str, page: str) -> list: # study and cell
     "Find the cells of a page's tables that show a number. Raise `RunnerError` for a page that is none."
     import pandas as pd
-    from ..pages.frame import Results, all_experiments
-    from ..pages.places import page_of
-    paper, _, _ = page.partition("/")
+    from ...runs.config import configured
+    from ..pages.frame import Results, experiments_of
+    paper = page.partition("/")[0]
     check_known("paper", paper, ("itvreg", "arr", "scan"), RunnerError)
-    tables = {(table.id, one.profile): one for one in all_experiments(paper) for table in one.tables
-              if page_of(one) == page}
-    check_known("page", page, {page_of(one) for one in all_experiments(paper)}, RunnerError)
+    experiments = experiments_of(page)
+    if not experiments:
+        check_known("page", page, configured(f"{paper}/*.yaml"), RunnerError)
     cells = pd.read_csv(project_here() / "reports/cells.csv", usecols=["paper", "table", "profile", "value"])
     digits = len(number.partition(".")[2])
     rows = cells[(cells.paper == paper) & cells.value.map(lambda value: f"{value:.{digits}f}" == number)]
-    studies = [tables[place] for place in dict.fromkeys(zip(rows.table, rows.profile)) if place in tables]
+    places = {*zip(rows.table, rows.profile)}
     found = []
-    for one in {one.profile + one.name: one for one in studies}.values():
+    for one in [one for one in experiments if any((table.id, one.profile) in places for table in one.tables)]:
         study = Results().load(one.name, one.profile)
-        found += [(study, cell) for cell in study.cells
-                  if cell.level and f"{cell.value:.{digits}f}" == number and page_of(one) == page]
+        found += [(study, cell) for cell in study.cells if cell.level and f"{cell.value:.{digits}f}" == number]
     return found
 
 
@@ -440,7 +314,6 @@ def _matching_facts(what: str, page: str | None) -> list:
 def show(
     what: Annotated[str, Argument(
         help="A name of reports/facts.csv, or a number or an estimate of a page, e.g. 26.5 or '+1.3 [+0.9, +1.8]'.")],
-    ids: Annotated[bool, Option("--ids", help="List the ids of all runs.")] = False,
     page: Annotated[str | None, Option(help="The page that it stands on, e.g. itvreg/table02.")] = None,
 ):
     """Lead from a number of README, the findings, the claims or a table to its runs.
@@ -456,7 +329,7 @@ def show(
     for study, cell in cells:
         ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
         echo("\n".join([f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}",
-                        *_runs_of(study, cell.records, ids, cell.table)]))
+                        *_runs_of(study, cell.records, cell.table)]))
     places = {}
     for fact in facts:
         echo(f"{fact.name}: {' by test: '.join(filter(None, (fact.estimate, str(fact))))}")
@@ -467,5 +340,5 @@ def show(
         name, _, profile = experiment.rpartition(".")
         study = Results().load(name, profile)
         runs = dict.fromkeys(run for cell in study.cells if table in ("", cell.table) for run in cell.records)
-        for line in _runs_of(study, list(runs), ids, table):
+        for line in _runs_of(study, list(runs), table):
             echo(line)

@@ -5,23 +5,22 @@ All of it is in `experiments/as_printed.yaml`, a row each.
 import importlib
 import posixpath
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Literal
 
 import numpy as np
+import pandas as pd
 from IPython.display import Markdown
 from pydantic import Field
 
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, load_config, once_per_state, project_root
-from ...runs.config import BlockConfig, ExperimentConfig, Profile, RunConfig, load_experiment
+from ...runs.config import BlockConfig, ExperimentConfig, Profile, RunConfig
 from ...runs.parquet import published_columns
 from ...runs.records import Store, committed_store
 from ..settings.answers import first_stage
-from .frame import PROFILES, all_experiments, profiles_of
-from .places import address_of, page_of
-from .report import PRINTED_TABLE, title_of
+from .frame import PROFILES, all_experiments, experiments_of
+from .report import PRINTED_TABLE
 from .tables import text_table
 
 
@@ -58,6 +57,10 @@ class PrintedSetting(Settings):
     def values(self) -> tuple[Value, ...]: # as configurations say them; empty where the paper is silent
         value = self.value if self.ours is None else self.ours
         return () if value is None else _several(value)
+
+    @property
+    def place_and_words(self) -> str:
+        return f"{self.place}: “{self.quote}”" if self.quote else self.place
 
     def rules(self):
         is_silent = self.value is None
@@ -226,43 +229,6 @@ def _order(values: tuple[Value, ...]) -> list[tuple[bool, float, str]]:
     return [(True, 0., value) if isinstance(value, str) else (False, value, "") for value in values]
 
 
-@dataclass(frozen=True)
-class SettingComparison:
-    "A printed setting in one experiment: what the runs of each profile have."
-    setting: PrintedSetting
-    experiment: str         # its name in experiments/<paper>/
-    here: dict[str, str]    # profile -> what its runs have; those that have no such runs are left out
-    differing: tuple[str, ...] # profiles
-
-    @property
-    def is_printed(self) -> bool:
-        return self.setting.value is not None
-
-    @property
-    def reasons(self) -> dict[str, str]: # profile -> why it differs there, empty without a reason
-        return {profile: of_profile(self.setting.why, profile) for profile in self.differing}
-
-    @property
-    def why(self) -> list[str]:
-        "List the reasons, with their profiles where these have several, and how the paper is read."
-        profiles = {}
-        for profile, reason in self.reasons.items():
-            profiles.setdefault(reason, []).append(f"`{profile}`")
-        texts = [f"{', '.join(names)}: {reason}" for reason, names in profiles.items()]
-        if len(profiles) == 1:
-            texts = list(profiles)
-        return [*texts, *filter(None, [self.setting.note])]
-
-    @property
-    def of_paper(self) -> str:
-        return in_words(_several(self.setting.value)) if self.is_printed else "not reported"
-
-    @property
-    def place(self) -> str: # with words of the paper
-        quote = self.setting.quote
-        return f"{self.setting.place}: “{quote}”" if quote else self.setting.place
-
-
 def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Value, ...]) -> bool:
     "Return whether runs have the printed values: each run all of them, or one each and all runs together all of them."
     if all(set(values) == set(paper_values) for values in values_of_runs):
@@ -271,88 +237,77 @@ def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Va
     return has_one_each and {value for value, in values_of_runs} == set(paper_values)
 
 
+COLUMNS = ["setting", "name", "kind", "matters", "experiment", "profile", "reported", "ours", "differs", "why"]
+
+
 def compare_setting(
     setting: PrintedSetting,
     experiments: list[ExperimentConfig], # the profiles of one experiment
-) -> SettingComparison:
-    """Compare a printed setting with what runs have.
+) -> list[tuple]: # `COLUMNS`; profiles of which nothing is told are left out
+    """Compare a reported setting with what runs have.
 
     Raises `ConfigError` for a name that no configuration has."""
-    texts = {}
-    differing = []
+    rows = []
+    is_reported = setting.value is not None
+    reported = in_words(_several(setting.value)) if is_reported else ""
     for experiment in experiments:
         profile = experiment.profile
         if setting.told is not None:
-            text = of_profile(setting.told, profile)
-            values = [(text,)]
+            ours = of_profile(setting.told, profile)
+            values = [(ours,)]
         else:
-            runs_by_value = read_values(setting, experiment)
-            text = values_in_words(runs_by_value)
-            values = list(runs_by_value)
-        if not text:
-            continue
-        texts[profile] = text
-        if setting.value is not None and _are_printed(values, setting.values):
-            texts[profile] = "as reported"
-        elif setting.value is not None:
-            differing.append(profile)
-    return SettingComparison(setting, experiments[0].experiment, texts, tuple(differing))
+            values = read_values(setting, experiment)
+            ours = values_in_words(values)
+        if ours:
+            differs = is_reported and not _are_printed([*values], setting.values)
+            rows.append((setting, setting.name, setting.kind, setting.matters, experiment.experiment, profile, reported,
+                         "as reported" if is_reported and not differs else ours, differs,
+                         of_profile(setting.why, profile) if differs else ""))
+    return rows
 
 
-def profiles_by_name(paper: str) -> dict[str, list[ExperimentConfig]]: # name of an experiment -> its configurations
-    "Load the experiments of a paper."
-    experiments = {}
-    for experiment in all_experiments(paper):
-        experiments.setdefault(experiment.experiment, []).append(experiment)
-    return experiments
-
-
-def setting_comparisons(
+def compared_settings(
     paper: str,
-    names: Iterable[str] | None = None, # of experiments in experiments/<paper>/; None: all
+    some: Iterable[ExperimentConfig] | None = None, # of its experiments; None: all
     notebook: str | None = None,        # that lists a setting among its deviations; None: all settings
-) -> list[SettingComparison]: # in the order of the printed settings
-    """Compare the settings that a paper prints with those of its experiments.
+) -> pd.DataFrame: # `COLUMNS`, in the order of the file
+    """Compare the settings that a paper reports with those of its experiments, a row each profile.
 
     Raises `ConfigError` for a setting that names an experiment which is not there, or says nothing of any."""
-    experiments = profiles_by_name(paper)
-    comparisons = []
+    experiments = {}
+    for experiment in all_experiments(paper) if some is None else some:
+        experiments.setdefault(experiment.experiment, []).append(experiment)
+    rows = []
     for setting in printed_settings(paper):
-        if notebook and notebook not in setting.notebooks:
-            continue
         place = f"{LEDGER}: {paper}: {setting.name}"
-        for name in setting.experiments:
-            if names is not None and name not in names:
-                continue
-            check_known(f"experiment of {place}", name, experiments, ConfigError)
-            comparison = compare_setting(setting, experiments[name])
-            if not comparison.here:
-                raise ConfigError(f"{place}: no run of {paper}/{name} has it")
-            comparisons.append(comparison)
-    return comparisons
+        for name in setting.experiments if not notebook or notebook in setting.notebooks else ():
+            if some is None:
+                check_known(f"experiment of {place}", name, experiments, ConfigError)
+            if name in experiments:
+                own = compare_setting(setting, experiments[name])
+                if not own:
+                    raise ConfigError(f"{place}: no run of {paper}/{name} has it")
+                rows += own
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"differs": bool})
 
 
-def faults(comparisons: list[SettingComparison]) -> list[str]:
+def faults(rows: pd.DataFrame) -> list[str]: # rows: of `compared_settings`
     """List what is wrong with reasons and with what is told.
 
     A setting that differs has a reason, a reason a difference, and what is as printed by our word alone names what
     does it."""
-    by_setting = {}
-    for comparison in comparisons:
-        by_setting.setdefault(id(comparison.setting), []).append(comparison)
     messages = []
-    for alike in by_setting.values():
-        setting = alike[0].setting
+    for _, own in rows.groupby(rows.setting.map(id), sort=False):
+        setting = own.setting.iloc[0]
         place = f"{setting.name} of {', '.join(setting.experiments)}"
-        for comparison in alike:
-            messages += [f"{setting.name} of {comparison.experiment}: differs at {profile} without a reason"
-                         for profile, reason in comparison.reasons.items() if not reason]
-        present = {profile for comparison in alike for profile in comparison.here}
-        differing = {profile for comparison in alike for profile in comparison.differing}
-        with_reason = setting.why or {} if not isinstance(setting.why, str) else present
+        messages += [f"{setting.name} of {row.experiment}: differs at {row.profile} without a reason"
+                     for row in own[own.differs].itertuples() if not row.why]
+        differing = {*own.profile[own.differs]}
+        reasons = setting.why if isinstance(setting.why, dict) else {*own.profile} if setting.why else {}
         messages += [f"{place}: a reason for {profile}, where nothing differs"
-                     for profile in PROFILES if profile in with_reason and profile not in differing]
-        if setting.told is not None and setting.value is not None and present > differing and not setting.by:
+                     for profile in PROFILES if profile in reasons and profile not in differing]
+        is_as_told = setting.told is not None and setting.value is not None and differing < {*own.profile}
+        if is_as_told and not setting.by:
             messages.append(f"{place}: told to be as reported, and nothing is named that does it (`by`)")
     return messages
 
@@ -361,19 +316,21 @@ def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each 
     return list(dict.fromkeys(filter(None, texts)))
 
 
-def printed_parts(experiments: Iterable[ExperimentConfig]) -> list[str]: # e.g. `table3`, `figure2`
-    "List the printed tables and figures that experiments of a paper make: their tables, or what their name says."
-    parts = []
-    for experiment in experiments:
-        tables = [table.id for table in experiment.tables if PRINTED_TABLE.fullmatch(table.id)]
-        parts += tables or [re.sub(r"0+(?=\d)", "", experiment.experiment)]
-    return unique(filter(PRINTED_TABLE.fullmatch, parts))
+def by_profile(texts: Mapping[str, str], all_profiles: Iterable[str] = PROFILES) -> str: # texts: profile -> its text
+    "Say what profiles have, once where it is the same: `a`, or `planted`: a; `small`, `paper`: b."
+    profiles = {}
+    for profile in all_profiles:
+        profiles.setdefault(texts.get(profile, ""), []).append(f"`{profile}`")
+    return next(iter(profiles)) if len(profiles) < 2 else "; ".join(
+        f"{', '.join(names)}: {text}" for text, names in profiles.items() if text)
 
 
-def page_in(paper: str, experiment: str) -> str:
-    "Return where the notebook is that shows an experiment, seen from the folder of its paper."
-    name = f"{paper}/{experiment}"
-    return address_of(load_experiment(name, profiles_of(name)[0]))
+def reasons(rows: pd.DataFrame) -> list[str]: # rows: of one setting and experiment
+    "Say why a setting differs, with profiles where these have several reasons, and how the paper is read."
+    texts = unique(rows.why)
+    if len(texts) > 1:
+        texts = [by_profile(dict(zip(rows.profile, rows.why)), dict.fromkeys(rows.profile))]
+    return unique([*texts, rows.setting.iloc[0].note])
 
 
 def seen_from(text: str, folder: str) -> str: # text: Markdown with links from the project's folder
@@ -381,70 +338,62 @@ def seen_from(text: str, folder: str) -> str: # text: Markdown with links from t
     return re.sub(r"\]\(((?:nbs|experiments)/[^)#]+)", lambda link: f"]({posixpath.relpath(link[1], folder)}", text)
 
 
-def settings_table(paper: str, comparisons: list[SettingComparison]) -> str: # Markdown
-    "Tabulate settings: reported, of each profile where it is another one, and why; what they are of, and their place."
-    alike = {} # experiments that have the same of a setting are one row
-    for comparison in comparisons:
-        key = id(comparison.setting), *comparison.here.items()
-        alike.setdefault(key, []).append(comparison)
-    experiments = profiles_by_name(paper)
-    rows = []
-    for first, *others in alike.values():
-        links = []
-        for item in (first, *others):
-            parts = printed_parts(experiments[item.experiment])
-            links.append(f"[{', '.join(map(title_of, parts))}]({page_in(paper, item.experiment)})")
-        cells = {profile: first.here.get(profile, "—") for profile in PROFILES}
-        cells |= {profile: f"**{cells[profile]}**" for profile in first.differing}
-        own = cells.pop("small")
-        rows.append([first.setting.name, first.of_paper, own, "; ".join(first.why), *cells.values(),
-                     ", ".join(dict.fromkeys(links)), first.place])
-    head = ["setting", "reported", "small", "why", "planted", "paper", "of", "in"]
-    telling = [number for number in range(len(head)) if {row[number] for row in rows} - {"", "—", "as reported"}]
-    table = text_table([head[number] for number in telling], [[row[number] for number in telling] for row in rows])
-    return seen_from(table, f"nbs/papers/{paper}")
+REAL = ("small", "paper") # profiles of real data
 
 
-# section of a page -> whether a setting stands there; the first counts
-SECTIONS: dict[str, Callable[[SettingComparison], bool]] = {
-    "What differs at `small`": lambda item: "small" in item.differing,
-    "What differs at `planted` or `paper` alone": lambda item: bool(item.differing),
-    "As reported": lambda item: item.is_printed,
-    "Not reported": lambda item: True, # a run needs it, and the paper does not name it
-}
+def settings_table(rows: pd.DataFrame, head: list[str]) -> str: # rows: of `compared_settings`; Markdown
+    "Tabulate settings on real data, a row each that is the same in several experiments: ours where it differs."
+    experiments = {*rows.experiment}
+    rows = rows[rows.profile.isin(REAL)]
+    lines = {}
+    for (_, experiment), own in rows.groupby([rows.setting.map(id), "experiment"], sort=False):
+        row = {"setting": own.name.iloc[0], "reported": own.reported.iloc[0],
+               "ours": by_profile(dict(zip(own.profile, own.ours)), REAL), "why": "; ".join(reasons(own)),
+               "in": own.setting.iloc[0].place}
+        lines.setdefault(tuple(row.items()), []).append(experiment)
+    table, last = [], ""
+    for row, own in lines.items():
+        is_all = {*own} == experiments
+        row = dict(row) | {"tables": "all" if is_all else ", ".join(re.sub(r"table0*", "", name) for name in own)}
+        last, row["why"] = row["why"], "as above" if row["why"] and row["why"] == last else row["why"]
+        table.append([row[name] for name in head])
+    return text_table(head, table)
 
 
 def ledger(paper: str) -> str: # Markdown
-    "Answer which settings of a paper our runs have, and tabulate all: first those that differ, the others folded."
-    comparisons = setting_comparisons(paper)
-    word = "It depends" if any(item.differing for item in comparisons) else "Yes"
-    parts = [f"**Answer.** {word}. At `small` {in_short(comparisons)}"]
-    for title, belongs in SECTIONS.items():
-        rows = [item for item in comparisons if belongs(item)]
-        comparisons = [item for item in comparisons if not belongs(item)]
-        table = settings_table(paper, rows)
-        if rows:
-            parts.append(f"## {title}\n\n{table}" if rows[0].differing else
-                         f'<details markdown="1"><summary>{title}</summary>\n\n{table}\n\n</details>')
-    return "\n\n".join(parts)
+    "Answer which settings of a paper our runs have: those that differ, and why; as reported; not reported."
+    rows = compared_settings(paper)
+    word = "It depends" if rows.differs.any() else "Yes"
+    has_one = rows.groupby([rows.setting.map(id), "experiment"]).differs.transform("any")
+    alike = rows[~has_one & (rows.reported != "")]
+    read = alike[alike.setting.map(lambda setting: bool(setting.note))]
+    head = ["setting", "reported", "ours", "why", "in", "tables"]
+    planted = rows[rows.differs & (rows.profile == "planted")]
+    values = [f"{name} {' or '.join(unique(own.ours))}" for name, own in planted.groupby("name", sort=False)
+              if not own.ours.isin(rows.ours[(rows.name == name) & rows.profile.isin(REAL)]).all()]
+    others = [name for name in unique(alike.name) if name not in {*read.name}]
+    parts = [f"**Answer.** {word}. At `small` {in_short(rows)}",
+             "## What differs", settings_table(rows[rows.differs], head),
+             f"At `planted`, on synthetic texts: {'; '.join(values)}.",
+             f"## As reported\n\n{'; '.join(others)}. So are these, as we read them:",
+             settings_table(read, ["setting", "why"]),
+             "## Not reported",
+             settings_table(rows[rows.reported == ""], ["setting", "ours", "why"])]
+    return seen_from("\n\n".join(parts), f"nbs/papers/{paper}")
 
 
 def deviations(notebook: str) -> Markdown: # notebook: of `nbs/`, as `losses/scan`
     "List what a notebook's code has otherwise than its paper, or has and the paper leaves open."
     lines = []
     for paper in load_config(project_root() / LEDGER, dict[str, list]):
-        rows = {}
-        for item in setting_comparisons(paper, notebook=notebook):
-            rows.setdefault((item.setting.name, item.of_paper), []).append(item)
-        for (name, of_paper), items in rows.items():
-            profiles = {}
-            for profile in PROFILES:
-                texts = unique(text for item in items for text in item.here.get(profile, "").split("; "))
-                profiles.setdefault("; ".join(texts), []).append(f"`{profile}`")
-            texts = [f"{', '.join(names)}: {text}" for text, names in profiles.items() if text]
-            here = "; ".join(texts if len(profiles) > 1 else profiles)
-            why = "; ".join(unique(text for item in items for text in item.why))
-            lines.append(f"- **{name}** ({items[0].place}). Reported: {of_paper}. Ours: {here}{why and f' ({why})'}.")
+        rows = compared_settings(paper, notebook=notebook)
+        for (name, reported), own in rows.groupby(["name", "reported"], sort=False):
+            texts = {profile: "; ".join(unique(text for ours in part.ours for text in ours.split("; ")))
+                     for profile, part in own.groupby("profile")}
+            by_experiment = own.groupby([own.setting.map(id), "experiment"], sort=False)
+            why = "; ".join(unique(reason for _, part in by_experiment for reason in reasons(part)))
+            lines.append(f"- **{name}** ({own.setting.iloc[0].place_and_words}). Reported: "
+                         f"{reported or 'not reported'}. Ours: {by_profile(texts)}{why and f' ({why})'}.")
     return Markdown(seen_from("\n".join(lines), posixpath.dirname(f"nbs/{notebook}")))
 
 
@@ -452,39 +401,32 @@ def key_deviations(
     page: str, # the notebook of a table or figure, `paper/name`
     profile: str,
 ) -> str: # Markdown
-    "Say in how many printed settings a page's runs differ from the paper, and list those that may change an answer."
+    "Say in how many reported settings a page's runs differ from the paper, and list those that may change an answer."
     paper = page.partition("/")[0]
-    names = {item.experiment for item in all_experiments(paper) if page_of(item) == page}
-    comparisons = [item for item in setting_comparisons(paper, names) if item.is_printed and profile in item.here]
-    differing = [item for item in comparisons if profile in item.differing]
-    rows = {}
-    for item in differing:
-        if item.setting.matters:
-            # each once
-            rows.setdefault((item.setting.name, item.of_paper), {})[item.here[profile]] = None
-    counts = (f"Of {len(comparisons)} reported settings and equations {len(differing) or 'none'} "
+    rows = compared_settings(paper, experiments_of(page))
+    rows = rows[(rows.reported != "") & (rows.profile == profile)]
+    differing = rows[rows.differs]
+    telling = differing[differing.matters]
+    counts = (f"Of {len(rows)} reported settings and equations {len(differing) or 'none'} "
               f"differ{'s' * (len(differing) < 2)} at `{profile}`")
-    ending = ". These may change the answer:" if rows else "."
-    table = ""
-    if rows:
-        lines = [[*names, " or ".join(texts)] for names, texts in rows.items()]
-        table = text_table(["setting", "reported", "ours"], lines)
-    return "\n\n".join(filter(None, [f"{counts} ([all](./as_printed.ipynb)){ending}", table]))
+    text = f"{counts} ([all](./as_printed.ipynb)){'. These may change the answer:' if len(telling) else '.'}"
+    if telling.empty:
+        return text
+    lines = [[*names, " or ".join(unique(own.ours))]
+             for names, own in telling.groupby(["name", "reported"], sort=False)]
+    return f"{text}\n\n{text_table(['setting', 'reported', 'ours'], lines)}"
 
 
-def in_short(comparisons: list[SettingComparison]) -> str: # a sentence or two; comparisons: all of a paper
-    """Count the settings and equations in which runs on public data differ from print.
+def in_short(rows: pd.DataFrame) -> str: # a sentence or two; rows: of `compared_settings`, of all experiments
+    """Count the settings and equations in which runs on public data differ from the paper.
 
     Those that may change an answer are named, and those that differ in profile `paper`."""
-    comparisons = [item for item in comparisons if item.is_printed]
-
-    def names(profile="", kind=("setting", "equation"), matters=(False, True)):
-        return unique(item.setting.name for item in comparisons if item.setting.kind in kind
-                      and item.setting.matters in matters and (not profile or profile in item.differing))
-
-    counts = [f"{len(names('small', [kind]))} of the {len(names(kind=[kind]))} reported {kind}s"
-              for kind in ("setting", "equation")]
-    unavoidable = names("paper")
-    avoidable = ", ".join(name for name in names("small", matters=[True]) if name not in unavoidable)
+    reported = rows[rows.reported != ""]
+    differing = reported[reported.differs]
+    small = differing[differing.profile == "small"]
+    counts = [f"{small.name[small.kind == kind].nunique()} of the {reported.name[reported.kind == kind].nunique()} "
+              f"reported {kind}s" for kind in ("setting", "equation")]
+    unavoidable = unique(differing.name[differing.profile == "paper"])
+    avoidable = ", ".join(name for name in unique(small.name[small.matters]) if name not in unavoidable)
     return (f"{' and '.join(counts)} differ; these may change an answer: {avoidable}. At the paper's own scale these "
             f"differ as well: {', '.join(unavoidable)}.")

@@ -1,33 +1,85 @@
 """The papers' case studies, which a rule picks, with counts: titles and their tokens, answers, and similar topics."""
 import re
-from collections.abc import Collection
-from operator import itemgetter
+from collections.abc import Iterable
 from textwrap import shorten
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from scipy.stats import binomtest
 
 from ..data.answers import distinct_words
 from ..data.author_splits import paper_split
 from ..data.authors import planted_texts
 from ...runs.config import load_experiment
-from ...runs.pairing import alike, made_by
-from .details import extras, first_cases, sort_methods, is_decent, place, sign_test, which_way
-from .expected import load_expected
+from ...runs.pairing import config_of
+from .cells import REFERENCE
+from .details import extras, place
 from .frame import Study
 from .plots import canvas, check_frame, our_style
+from .printed import load_expected
 from .tables import show
+
+
+ORDER = ("Base", "TANDA", REFERENCE, "ITVReg", "SCAN", "SCAN, ours") # before it, plain, the paper's method, ours
+
+
+def sort_methods(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then others by name
+    "Sort methods as all tables of cases have them."
+    return sorted(methods, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
+def first_cases(
+    records: list[dict],
+) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
+    "Return the cases of each method's first seed, in the first world; methods as `sort_methods`."
+    groups = {}
+    by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
+    for record, tests in extras(by_seed, "cases"):
+        labels = place(record)
+        for test, cases in tests.items():
+            group = groups.setdefault((labels["encoder"], labels["corpus"], test), {})
+            group.setdefault(labels["method"], cases)
+    return {place: {name: group[name] for name in sort_methods(group)} for place, group in groups.items()}
+
+
+def which_way(
+    as_printed: int, # cases that go as the paper tells it
+    reverse: int, # cases that go the other way round
+) -> str:
+    "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
+    if sign_test(as_printed, reverse) >= .05:
+        return "open"
+    return "as the paper tells it" if as_printed > reverse else "against the paper"
+
+
+def sign_test(wins: int, losses: int) -> float: # p, two-sided
+    "Test exactly whether one of two counts is larger; 1 if both are 0."
+    return binomtest(wins, max(1, wins + losses)).pvalue
+
+
+UNSHOWN = ( # beginnings of words of violence or abuse
+    "abus", "assault", "kill", "molest", "murder", "porn", "rape", "raping", "rapist", "suicid", "terror", "tortur",
+    "violen",
+)
+def is_decent(texts: Iterable[str]) -> bool: # all that a page would show of a case
+    "Return whether no text has a word of violence or abuse."
+    unshown = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
+    return not any(map(unshown.search, texts))
 
 
 # ---------------------------------------------------------------- titles and their tokens
 
 
-CASE_COUNTS = (
-    "encoder", "corpus", "test", "method", "queries", "lost", "kept", "gained", "missed", "nearer", "farther",
-    "share_nearer", "share_farther",
-    "tuned_rise", "rise", "says_newly", "says_no_more", "says",
-)
+SHOWN = ("Base", REFERENCE, "ITVReg")
+STORY_SIDES = { # what the paper tells -> counts of queries that go so, and of those that go the other way round
+    "fine-tuning puts items first that say the raised token": ("says_newly", "says_no_more"),
+    "fine-tuning loses right first items": ("lost", "gained"),
+    "the story is told more often than its reverse": ("kept", "missed"),
+    "ITVReg brings importance back": ("nearer", "farther"),
+    "ITVReg brings its share of the query's importance back": ("share_nearer", "share_farther"),
+}
+RARE = .05 # of the queries
 
 
 def case_counts(records: list[dict]) -> pd.DataFrame: # one row per encoder, corpus, evaluation set and further method
@@ -36,68 +88,56 @@ def case_counts(records: list[dict]) -> pd.DataFrame: # one row per encoder, cor
     By the first item: of those that Base has right and plain fine-tuning wrong (`lost`) the method has some right
     (`kept`); of those that it is the other way round (`gained`) it has some wrong (`missed`). By the token that plain
     fine-tuning raised most: with the method its importance is `nearer` to that of Base than with plain fine-tuning, or
-    `farther`, the same by its share of the query's importance; `rise` is the mean above Base with the method,
-    `tuned_rise` with plain fine-tuning. The first item says it with plain fine-tuning and not with Base (`says_newly`),
-    or the other way round (`says_no_more`); with the method: `says`."""
+    `farther`, the same by its share of the query's importance. The first item says it with plain fine-tuning and not
+    with Base (`says_newly`), or the other way round (`says_no_more`)."""
     rows = []
-    for place_of_set, methods in first_cases(records).items():
-        if not {"Base", "Finetuned"} <= methods.keys():
+    for (encoder, corpus, test), methods in first_cases(records).items():
+        if not {*SHOWN[:2]} <= methods.keys():
             continue
-        right = pd.DataFrame({name: [case["top"][0][1] for case in cases] for name, cases in methods.items()})
-        rises = pd.DataFrame({name: rises_of(methods, name) for name in methods})
-        of_share = pd.DataFrame({name: rises_of(methods, name, as_share=True) for name in methods})
-        says = pd.DataFrame({name: says_token(methods, name) for name in methods})
-        is_lost = right["Base"] & ~right["Finetuned"]
-        is_gained = right["Finetuned"] & ~right["Base"]
-        for name in right.columns.drop(["Base", "Finetuned"]):
-            row = dict(zip(CASE_COUNTS, (*place_of_set, name))) | dict(queries=len(right))
-            row |= dict(lost=is_lost.sum(), kept=(is_lost & right[name]).sum())
-            row |= dict(gained=is_gained.sum(), missed=(is_gained & ~right[name]).sum())
-            for start, table in (("", rises), ("share_", of_share)):
-                distance = table[name].abs() - table["Finetuned"].abs()
-                row |= {f"{start}nearer": (distance < 0).sum(), f"{start}farther": (distance > 0).sum()}
-            row |= dict(tuned_rise=rises["Finetuned"].mean(), rise=rises[name].mean())
-            row |= dict(says_newly=(says["Finetuned"] > says["Base"]).sum(),
-                        says_no_more=(says["Finetuned"] < says["Base"]).sum())
-            rows.append(row | dict(says=says[name].sum()))
-    return pd.DataFrame(rows, columns=CASE_COUNTS)
+        right = {name: np.array([case["top"][0][1] for case in cases]) for name, cases in methods.items()}
+        base, tuned = (right[name] for name in SHOWN[:2])
+        before, after = (says_token(methods, name) for name in SHOWN[:2])
+        for name in methods.keys() - {*SHOWN[:2]}:
+            row = dict(encoder=encoder, corpus=corpus, test=test, method=name, queries=len(base))
+            row |= dict(lost=base & ~tuned, kept=base & ~tuned & right[name], gained=tuned & ~base,
+                        missed=tuned & ~base & ~right[name], says_newly=after > before, says_no_more=after < before)
+            for start, as_share in (("", False), ("share_", True)):
+                distance = moved(methods, name, as_share) - moved(methods, REFERENCE, as_share)
+                row |= {f"{start}nearer": distance < 0, f"{start}farther": distance > 0}
+            rows.append({key: value.sum() if isinstance(value, np.ndarray) else value for key, value in row.items()})
+    return pd.DataFrame(rows, columns=["encoder", "corpus", "test", "method", "queries",
+                                       *(name for side in STORY_SIDES.values() for name in side)])
 
 
-def rises_of(methods: dict[str, list[dict]], name: str, as_share: bool = False) -> list[float]: # a query
-    "Say how far a method has raised the token above Base that plain fine-tuning raised most."
-    out = []
-    for cases in zip(methods["Base"], methods["Finetuned"], methods[name]):
-        base, tuned, values_of_method = (np.array(case["importance"]) for case in cases)
+def raised(base: dict, tuned: dict) -> int: # of a query, by two methods
+    "Find the token whose importance plain fine-tuning raised most above Base."
+    return int(np.subtract(tuned["importance"], base["importance"]).argmax())
+
+
+def moved(methods: dict[str, list[dict]], name: str, as_share: bool) -> np.ndarray: # (queries,)
+    "Say how far a method has moved the token from Base that plain fine-tuning raised most."
+    distances = []
+    for cases in zip(methods["Base"], methods[REFERENCE], methods[name]):
+        values = [np.array(case["importance"]) for case in cases]
         if as_share:
-            base, tuned, values_of_method = (values / values.sum() for values in (base, tuned, values_of_method))
+            values = [own / own.sum() for own in values]
+        base, tuned, own = values
         position = (tuned - base).argmax()
-        out.append(values_of_method[position] - base[position])
-    return out
+        distances.append(abs(own[position] - base[position]))
+    return np.array(distances)
 
 
-def says_token(methods: dict[str, list[dict]], name: str) -> list[bool]: # a query
+def says_token(methods: dict[str, list[dict]], name: str) -> np.ndarray: # (queries,)
     """Decide whether a word of the first item begins with the token that plain fine-tuning raised most.
 
     Of a later part of a word: whether one ends with it."""
     out = []
-    for base, tuned, case in zip(methods["Base"], methods["Finetuned"], methods[name]):
-        token = base["tokens"][np.subtract(tuned["importance"], base["importance"]).argmax()]
+    for base, tuned, case in zip(methods["Base"], methods[REFERENCE], methods[name]):
+        token = base["tokens"][raised(base, tuned)]
         part = re.escape(token.removeprefix("##"))
         pattern = rf"{part}\b" if token.startswith("##") else rf"\b{part}"
         out.append(bool(re.search(pattern, case["top"][0][0].lower())))
-    return out
-
-
-STORY_SIDES = { # what the paper tells -> counts of queries that go so, and of those that go the other way round
-    "fine-tuning puts items first that say the raised token": ("says_newly", "says_no_more"),
-    "fine-tuning loses right first items": ("lost", "gained"),
-    "the story is told more often than its reverse": ("kept", "missed"),
-    "ITVReg brings importance back": ("nearer", "farther"),
-    "ITVReg brings its share of the query's importance back": ("share_nearer", "share_farther"),
-}
-
-
-RARE = .05 # of the queries
+    return np.array(out)
 
 
 def ways_of(row):
@@ -108,120 +148,64 @@ def ways_of(row):
     return ways
 
 
-def ranking_table(lists: dict[str, list[str]]) -> pd.DataFrame:
-    "Put lists side by side."
+def ranking_table(lists: dict[str, list[tuple[str, bool]]]) -> pd.DataFrame: # method -> titles; whether each is right
+    "Put lists side by side, right titles marked."
     places = pd.RangeIndex(1, 1 + max(map(len, lists.values())), name="place")
-    return pd.DataFrame(lists, places)
+    return pd.DataFrame({name: [f"✓ {title}" if is_right else title for title, is_right in titles]
+                         for name, titles in lists.items()}, places)
 
 
-def printed_lists(example) -> pd.DataFrame: # as `case_table`
+def printed_lists(example) -> pd.DataFrame:
     "Tabulate what a paper prints, marked where a title says what it is to be about."
-    lists = {}
-    for name in sort_methods(example.rows):
-        lists[name] = [f"✓ {title}" if example.about and example.about in title.lower() else title
-                       for title in example.rows[name]]
-    return ranking_table(lists)
+    return ranking_table({name: [(title, bool(example.about) and example.about in title.lower())
+                                 for title in example.rows[name]] for name in sort_methods(example.rows)})
 
 
-def kept_of(study):
-    "Say how many queries records hold, of how many, and what all of them would take."
-    hold = {}
-    for record in study.finished:
-        for test, cases in record["extra"]["cases"].items():
-            queries = record["data"][f"test {test}"]["queries"]
-            hold[f"{place(record)['panel']}, {test}"] = f"{len(cases)} of {queries:,}"
-    query_counts = "; ".join(f"{number} queries of {name}" for name, number in hold.items())
-    minutes = sum(record["seconds"] for record in study.finished) / 60
-    cost = f"{len(study.finished)} runs again, {minutes:.0f} minutes of one core"
-    return f"Records hold the first {query_counts}. A count of all takes records that keep every query: {cost}."
+def picked_cases(records: list[dict]) -> list[tuple[tuple, dict[str, dict]]]: # place of a set; method -> case
+    """Pick of each set the query with the largest rise of one token's importance from Base to plain fine-tuning.
 
+    First seed; of planted ones those that say a causal word; none with a text that is not shown."""
+    def rise(query):
+        base, tuned = query["Base"], query[REFERENCE]
+        position = raised(base, tuned)
+        return tuned["importance"][position] - base["importance"][position]
 
-def unlike(study):
-    "Name methods whose runs and those of plain fine-tuning were not made alike."
-    makers = {(place(record)["encoder"], place(record)["method"]): made_by(record) for record in study.finished}
-    unlike_methods = []
-    for (encoder, method), maker in makers.items():
-        tuned = makers.get((encoder, "Finetuned"), maker)
-        if not alike([maker, tuned]):
-            unlike_methods.append(method)
-    if not unlike_methods:
-        return ""
-    names = " and ".join(sort_methods(unlike_methods))
-    return f"{names} ran on another processor than Finetuned: single queries may differ for that reason alone."
+    def is_shown(query):
+        titles = [title for method in query.values() for title, _ in method["top"]]
+        return any(query["Base"].get("causal", [True])) and is_decent(
+            [query["Base"]["query"], *query["Base"]["relevant"], *titles])
 
-
-def picked_cases(
-    records: list[dict],
-    count: int = 2, # of an encoder, corpus and evaluation set
-# place, query, tokens, relevant, causal (None: not known), rise, position and token, methods: name -> case
-) -> list[dict]:
-    """Pick the queries with the largest rise of one token's importance from Base to plain fine-tuning; first seed.
-
-    Of planted ones those that say a causal word; none with a text that is not shown."""
-    out = []
+    picked = []
     for origin, methods in first_cases(records).items():
-        if {"Base", "Finetuned"} <= methods.keys():
-            queries = [dict(zip(methods, of_query)) for of_query in zip(*methods.values())]
-            cases = [case_of(query) | {"place": origin} for query in queries
-                     if any(query["Base"].get("causal", [True]))]
-            candidates = [case for case in cases if is_decent(case_texts(case))]
-            out += sorted(candidates, key=itemgetter("rise"), reverse=True)[:count]
-    return out
+        if {*SHOWN[:2]} <= methods.keys():
+            queries = filter(is_shown, (dict(zip(methods, of_query)) for of_query in zip(*methods.values())))
+            picked += [(origin, query) for query in sorted(queries, key=rise, reverse=True)[:1]]
+    return picked
 
 
-def case_of(methods: dict[str, dict]) -> dict:
-    "Return one case, with what each method makes of it."
-    case = {"causal": None} | methods["Base"]
-    rises = np.subtract(methods["Finetuned"]["importance"], case["importance"])
-    position = int(rises.argmax())
-    return case | dict(rise=float(rises[position]), position=position, token=case["tokens"][position], methods=methods)
-
-
-def case_texts(case: dict) -> list[str]: # of `picked_cases`
-    "List all texts that a page shows of a case."
-    titles = [title for method in case["methods"].values() for title, _ in method["top"]]
-    return [case["query"], *case["relevant"], *titles]
-
-
-def case_title(case: dict) -> str: # of `picked_cases`
+def case_title(origin: tuple, methods: dict[str, dict]) -> str: # of `picked_cases`
     """Say as Markdown whether the case goes as the paper tells it, with the numbers, and which words are causal.
 
     The paper's story: fine-tuning loses right items; ITVReg brings some back, and a token's importance nearer to that
     of Base."""
-    methods_of_case = [name for name in ("Base", "Finetuned", "ITVReg") if name in case["methods"]]
-    right = [sum(is_right for _, is_right in case["methods"][name]["top"]) for name in methods_of_case]
-    importance = [case["methods"][name]["importance"][case["position"]] for name in methods_of_case]
+    base = methods["Base"]
+    position = raised(base, methods[REFERENCE])
+    names = [name for name in SHOWN if name in methods]
+    right = [sum(is_right for _, is_right in methods[name]["top"]) for name in names]
+    importance = [methods[name]["importance"][position] for name in names]
     outcomes = [right[1] < right[0]]
-    if "ITVReg" in methods_of_case:
+    if "ITVReg" in methods:
         distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
         outcomes += [right[0] > right[1] < right[2], bool(distance[2] < distance[1])]
     way = ("As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(outcomes)
            else "Against the paper")
-    origin = ", ".join(case["place"])
-    numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(methods_of_case, right, importance))
-    text = (f"**{way}.** {origin}: “{case['query']}”. Right items of five, and importance of `{case['token']}`: "
-            f"{numbers}")
-    if case["causal"] is not None:
-        words = [f"`{word}`" for word, is_causal in zip(case["tokens"], case["causal"]) if is_causal]
+    numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(names, right, importance))
+    text = (f"**{way}.** {', '.join(origin)}: “{base['query']}”. Right items of five, and importance of "
+            f"`{base['tokens'][position]}`: {numbers}")
+    if base.get("causal") is not None:
+        words = [f"`{word}`" for word, is_causal in zip(base["tokens"], base["causal"]) if is_causal]
         text += f". Causal words of the query: {', '.join(words)}"
-    return f"{text}. Relevant: {'; '.join(case['relevant'])}."
-
-
-def case_table(case: dict) -> pd.DataFrame: # the first five items down, three methods across, right ones marked
-    "Tabulate what each method puts first."
-    lists = {}
-    for name in [name for name in ("Base", "Finetuned", "ITVReg") if name in case["methods"]]:
-        method = case["methods"][name]
-        lists[name] = [f"✓ {title}" if right else title for title, right in method["top"]]
-    return ranking_table(lists)
-
-
-def case_importance(case: dict) -> pd.DataFrame: # position, token, causal, method, importance
-    "Tabulate the importance of every token of the query, to three methods."
-    importances = pd.DataFrame({name: method["importance"] for name, method in case["methods"].items()})
-    method_names = importances.columns.intersection(["Base", "Finetuned", "ITVReg"], sort=False)
-    tokens = pd.DataFrame({"position": importances.index, "token": case["tokens"], "causal": case["causal"]})
-    return tokens.join(importances[method_names]).melt(list(tokens), var_name="method", value_name="importance")
+    return f"{text}. Relevant: {'; '.join(base['relevant'])}."
 
 
 @our_style()
@@ -246,11 +230,16 @@ def importance_plot(frame): # of one text: position, token, method, importance, 
     return figure
 
 
-def show_titles(study, count):
-    "Display the picked cases of each set."
-    for case in picked_cases(study.records, count):
-        alt = f"Importance of every token of the query {case['query']}"
-        show(case_title(case), case_table(case), importance_plot(case_importance(case)), alt=alt)
+def show_titles(study):
+    "Display the picked case of each set: what three methods put first, and how important each token of the query is."
+    for origin, methods in picked_cases(study.records):
+        shown = {name: methods[name] for name in SHOWN if name in methods}
+        base = methods["Base"]
+        tokens = {"position": range(len(base["tokens"])), "token": base["tokens"], "causal": base.get("causal")}
+        rows = pd.concat(pd.DataFrame(tokens | {"method": name, "importance": own["importance"]})
+                         for name, own in shown.items())
+        show(case_title(origin, methods), ranking_table({name: own["top"] for name, own in shown.items()}),
+             importance_plot(rows), alt=f"Importance of every token of the query {base['query']}")
 
 
 # ---------------------------------------------------------------- answers
@@ -264,76 +253,27 @@ def plain_text(study: Study) -> str:
 ANSWER_CHARACTERS = 240 # characters of an answer in a table
 
 
-def answer_rows(cases: dict[str, list[dict]]) -> pd.DataFrame: # cases: one of `first_cases`; question, kind, methods
-    "List every question, whether overlap misleads, and the candidate that each method puts first."
-    rows = pd.DataFrame(next(iter(cases.values())))
-    rows["kind"] = np.where(rows.misled, "; misled by overlap", "") # so of every method
-    for name, of_method in cases.items():
-        rows[name] = [marked_answer(case["answer"], case["right"]) for case in of_method]
-    return rows[["question", "kind", *cases]]
-
-
 def marked_answer(answer: str, is_right: bool) -> str:
     "Mark an answer, and cut it where it is long."
     mark = "✓" if is_right else "✗"
     return f"{mark} {shorten(answer, ANSWER_CHARACTERS, placeholder=' …')}"
 
 
-def right_alone(
-    cases: dict[str, list[dict]], # one of `first_cases`
-    method: str, reference: str,
-) -> pd.DataFrame:
-    """List the questions that a method answers and another one does not, as `answer_rows`.
-
-    Raises `KeyError` for a method that is not there."""
-    rows = answer_rows(cases)
-    is_alone = [a["right"] > b["right"] for a, b in zip(cases[method], cases[reference])]
-    return rows[is_alone].assign(kind=f"{method} right, {reference} wrong" + rows.kind)
-
-
-ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "lost", "p", "misled", "misled_won",
-                 "misled_lost")
-
-
-def answer_counts(
-    records: list[dict], reference: str,
-) -> pd.DataFrame: # one row per encoder, corpus, test and further method
-    """Count the questions that a method answers and the reference does not (`won`), and the reverse (`lost`).
+def answer_counts(study: Study) -> pd.DataFrame: # one row per encoder, corpus and test
+    """Count the questions that SCAN answers and plain fine-tuning does not (`won`), and the reverse (`lost`).
 
     With the first seed, of all and of those misled by overlap; `p` is of an exact sign test, two-sided."""
     rows = []
-    for origin, cases in first_cases(records).items():
-        right = pd.DataFrame({name: [case["right"] for case in method_cases] for name, method_cases in cases.items()})
-        if reference not in right:
-            continue
-        is_misled = np.array([case["misled"] for case in cases[reference]])
-        for name in right.columns.drop(reference):
-            won = right[name] & ~right[reference]
-            is_lost = right[reference] & ~right[name]
-            row = dict(zip(ANSWER_COUNTS, (*origin, name))) | dict(questions=len(right))
-            row |= dict(won=won.sum(), lost=is_lost.sum(), p=sign_test(won.sum(), is_lost.sum()))
-            row |= dict(misled=is_misled.sum(), misled_won=won[is_misled].sum(), misled_lost=is_lost[is_misled].sum())
-            rows.append(row)
-    return pd.DataFrame(rows, columns=ANSWER_COUNTS)
-
-
-def printed_cases(
-    records: list[dict],
-    lists: dict[str, object], # of a paper
-) -> dict[str, dict[str, dict]]: # table -> method -> case
-    "Find the questions of printed tables that are on record, found by their letters and digits; first seed."
-    tables_of_query = {letters_of(printed_list.query): table for table, printed_list in lists.items()}
-    rows_of_case = {}
-    for cases in first_cases(records).values():
-        for of_methods in zip(*cases.values()):
-            table = tables_of_query.get(letters_of(of_methods[0]["question"]))
-            if table:
-                rows_of_case[table] = dict(zip(cases, of_methods))
-    return rows_of_case
-
-
-def letters_of(text: str) -> str:
-    return "".join(filter(str.isalnum, text.lower()))
+    for (_, corpus, test), cases in first_cases(study.records).items():
+        if {plain_text(study), "SCAN"} <= cases.keys():
+            plain, scan = (np.array([case["right"] for case in cases[name]]) for name in (plain_text(study), "SCAN"))
+            is_misled = np.array([case["misled"] for case in cases["SCAN"]])
+            won, lost = scan & ~plain, plain & ~scan
+            rows.append({"corpus": corpus, "test": test, "questions": len(won), "won": won.sum(), "lost": lost.sum(),
+                         "p": sign_test(won.sum(), lost.sum()), "misled": is_misled.sum(),
+                         "misled won": won[is_misled].sum(), "misled lost": lost[is_misled].sum()})
+    return pd.DataFrame(rows, columns=["corpus", "test", "questions", "won", "lost", "p", "misled", "misled won",
+                                       "misled lost"])
 
 
 STORY = "as the paper tells it"
@@ -364,90 +304,62 @@ def is_in_other_words(case):
 
 
 def error_rows(records):
-    "Count the wrong answers of each method and their reasons; first seed."
+    "Count the wrong answers of SCAN and their reasons; first seed."
     rows = []
     for (_, corpus, test), cases in first_cases(records).items():
-        for method, method_cases in cases.items():
-            wrong = [case for case in method_cases if not case["right"]]
-            other_words = [is_in_other_words(case) for case in wrong]
-            alike = [likeness(case) >= ALIKE for case in wrong]
-            outcomes = ([case["right"] for case in answers] for answers in cases.values())
-            by_all = sum(not any(of_question) for of_question in zip(*outcomes))
-            rows.append({
-                "trained on": corpus, "set": test, "method": method,
-                "questions": len(method_cases), "wrong": len(wrong), "other words": sum(other_words),
-                "confused candidates": sum(alike), "neither": len(wrong) - np.logical_or(other_words, alike).sum(),
-                "wrong by all methods": by_all})
+        wrong = [case for case in cases.get("SCAN", ()) if not case["right"]]
+        other_words = [is_in_other_words(case) for case in wrong]
+        confused = [likeness(case) >= ALIKE for case in wrong]
+        by_all = sum(not any(case["right"] for case in of_question) for of_question in zip(*cases.values()))
+        rows.append({
+            "trained on": corpus, "set": test, "method": "SCAN", "questions": len(cases.get("SCAN", ())),
+            "wrong": len(wrong), "other words": sum(other_words), "confused candidates": sum(confused),
+            "neither": len(wrong) - np.logical_or(other_words, confused).sum(), "wrong by all methods": by_all})
     return pd.DataFrame(rows)
 
 
-def most_confused(records, method):
-    "Pick the question of each set whose wrong answer is most like a right one."
-    rows = []
-    for (_, _, test), cases in first_cases(records).items():
-        wrong = [case for case in cases.get(method, []) if not case["right"]
-                 and is_decent([case["question"], case["answer"], case["relevant"]])]
-        if wrong:
-            case = max(wrong, key=likeness)
-            texts = {name: shorten(case[key], ANSWER_CHARACTERS, placeholder=" …")
-                     for name, key in {"put first": "answer", "labeled right": "relevant"}.items()}
-            rows.append({"set": test, "question": case["question"], **texts,
-                         "words in common": f"{likeness(case):.0%}"})
-    return pd.DataFrame(rows)
-
-
-def show_answers(
-    study: Study,
-    count: int = 2, # questions of a kind
-    methods: Collection[str] | None = None, # None: all
-) -> None:
-    "Display questions won and lost, set by set."
+def show_answers(study: Study) -> None:
+    "Display of each set the first question that only SCAN has right, and the first that only plain fine-tuning has."
     base = plain_text(study)
     for origin, cases in first_cases(study.records).items():
-        for method in [name for name in methods or cases if name != base and {name, base} <= cases.keys()]:
-            parts = []
-            for selection in (right_alone(cases, method, base), right_alone(cases, base, method)):
-                parts.append(selection[selection.apply(is_decent, axis=1)].head(count))
-            show(f"**{', '.join(origin)}: {method} and {base}**", pd.concat(parts)[["question", "kind", base, method]])
+        if {base, "SCAN"} <= cases.keys():
+            rows = []
+            for one, other in (("SCAN", base), (base, "SCAN")):
+                for of_question in (dict(zip(cases, of_methods)) for of_methods in zip(*cases.values())):
+                    question, misled = of_question[base]["question"], of_question[base]["misled"]
+                    row = {"question": question, "kind": f"{one} right, {other} wrong{'; misled by overlap' * misled}"}
+                    row |= {name: marked_answer(own["answer"], own["right"]) for name, own in of_question.items()}
+                    if of_question[one]["right"] > of_question[other]["right"] and is_decent(row.values()):
+                        rows.append([row[name] for name in ("question", "kind", base, "SCAN")])
+                        break
+            show(f"**{', '.join(origin)}: SCAN and {base}**",
+                 pd.DataFrame(rows, columns=["question", "kind", base, "SCAN"]))
 
 
-def told_of(study: Study) -> dict[str, str]: # printed table -> one of `WAYS`
-    "Say how each printed case goes here."
-    cases = printed_cases(study.records, load_expected("scan").lists)
-    base = plain_text(study)
-    ways = {}
-    for table, answers in cases.items():
-        if {base, "SCAN"} <= answers.keys():
-            ways[table] = WAYS[answers[base]["right"], answers["SCAN"]["right"]]
-    return ways
+def printed_cases(study: Study) -> list[tuple[str, str, pd.DataFrame]]: # title; one of `WAYS`; what is put first
+    "Put the answers of the reported cases beside what each method answers here; questions go by letters and digits."
+    def letters(text):
+        return "".join(filter(str.isalnum, text.lower()))
 
-
-def count_ways(counts: pd.DataFrame) -> tuple[int, int, int]: # counts: of `answer_counts`
-    "Count the sets in which SCAN goes as the paper tells it, those in which it goes against it, and all of them."
-    went = [which_way(row.won, row.lost) for row in counts[counts.method == "SCAN"].itertuples()]
-    return went.count(STORY), sum(way.startswith("against") for way in went), len(went)
-
-
-def printed_answers(study: Study) -> dict[str, pd.DataFrame]: # title -> what is put first, in print and here
-    "Put the printed cases beside what each method answers here."
     lists = load_expected("scan").lists
-    base, cases = plain_text(study), printed_cases(study.records, lists)
-    tables = {}
-    for table, way in told_of(study).items():
-        printed, answers_here = lists[table], cases[table]
-        of_paper = {}
-        for method, display_name in {"TANDA": base, "SCAN": "SCAN"}.items():
-            of_paper[display_name] = marked_answer(printed.rows[method][0], method in printed.right)
-        of_runs = {}
-        for method in answers_here.keys() & of_paper.keys():
-            case = answers_here[method]
-            of_runs[method] = marked_answer(case["answer"], case["right"])
-        rows = {"reported": of_paper, "ours": of_runs}
-        answers = pd.DataFrame.from_dict(rows, orient="index", columns=list(of_paper))
-        overlap = "misled by overlap" if answers_here["SCAN"]["misled"] else "not misled by overlap"
-        tables[f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"] = answers.rename_axis(
-            "answers of")
-    return tables
+    base, names = plain_text(study), {letters(one.query): table for table, one in lists.items()}
+    found = {}
+    for cases in first_cases(study.records).values():
+        for of_methods in zip(*cases.values()):
+            table = names.get(letters(of_methods[0]["question"]))
+            if table and {base, "SCAN"} <= cases.keys():
+                found[table] = dict(zip(cases, of_methods))
+    told = []
+    for table, ours in found.items():
+        printed = lists[table]
+        way = WAYS[ours[base]["right"], ours["SCAN"]["right"]]
+        rows = {"reported": [marked_answer(printed.rows[name][0], name in printed.right) for name in ("TANDA", "SCAN")],
+                "ours": [marked_answer(ours[name]["answer"], ours[name]["right"]) for name in (base, "SCAN")]}
+        answers = pd.DataFrame.from_dict(rows, orient="index", columns=[base, "SCAN"]).rename_axis("answers of")
+        overlap = "misled by overlap" if ours["SCAN"]["misled"] else "not misled by overlap"
+        title = f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"
+        told.append((title, way, answers))
+    return told
 
 
 # ---------------------------------------------------------------- topics that are alike

@@ -10,25 +10,14 @@ from ...runs.config import BlockConfig, ColumnConfig, ExperimentConfig, RunConfi
 from ...runs.settings import CorpusConfig, MethodConfig, PairMethod
 from ..settings.answers import first_stage
 from ..settings.authors import AuthorsMethod
-from .expected import ExpectedTable, Printed, load_expected
+from .printed import ExpectedTable, Printed, load_expected
 from ...runs.pairing import Side, mean_level, run_on
 from ...runs.records import Records
 
 
 REFERENCE = "Finetuned" # plain fine-tuning
-COMPLETE = ("measured", "match", "near", "differs") # a status that all runs of the cell are behind
 UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams",
                      "Function words", "Topics")
-
-
-@dataclass(frozen=True)
-class Setting:
-    "What tells the rows of one family apart."
-    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
-    rate: float | None = None     # learning rate
-    epochs: int | None = None     # of a column that asks for so many
-    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
-    share: float | None = None    # of these texts
 
 
 @dataclass
@@ -48,14 +37,18 @@ class Cell:
     role: str | None = None       # weak or strong, of the encoder
     against: str | None = REFERENCE # the method of its table that it is compared with
     family: str = ""              # rows of one family differ in strength, or in another setting of one method
-    setting: Setting = Setting()
+    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
+    rate: float | None = None     # learning rate
+    epochs: int | None = None     # of a column that asks for so many
+    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
+    share: float | None = None    # of these texts
     of: str = ""                  # of interpolated weights the method, as the table calls it; else `method`
     command: str | None = None    # what fills it
     runs: list[str] = field(default_factory=list)    # ids of all runs that make it
     records: list[str] = field(default_factory=list) # ids of those that are there, and have the metric
     level: Interval | None = None # ours, in the table's unit: mean over seeds
     expected: float | None = None # the paper's number, where it is comparable: at profile `paper`
-    status: str = "not run"       # match, near, differs, measured, partial, failed, not run
+    status: str = "not run"       # measured: by all of its runs; partial, failed, not run
     why: str | None = None        # what is missing, or the sentence a difference needs
 
     @property
@@ -63,9 +56,9 @@ class Cell:
         return f"{self.encoder} · {self.method}"
 
     @property
-    def fields(self) -> dict: # name -> value, those of its parts included
+    def fields(self) -> dict: # name -> value, those of its level included
         level = vars(self.level) if self.level else {"value": None, "n": 0}
-        return level | vars(self.setting) | vars(self)
+        return level | vars(self)
 
     @property
     def value(self) -> float | None:
@@ -105,21 +98,6 @@ def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newes
     return replace(cell, status=status, why="; ".join(notes) or None, level=level)
 
 
-def status_of(
-    cell: Cell,       # with a value of ours and one of the paper
-    tolerance: float, # fixed beforehand, in the table's unit
-    decimals: int,    # as printed
-) -> str:
-    "`match`: the paper's value is in our interval, or equal as printed; `near`: within the tolerance; or `differs`."
-    equal = round(cell.value, decimals) == round(cell.expected, decimals)
-    is_inside = cell.level.low <= cell.expected <= cell.level.high
-    if equal or is_inside:
-        return "match"
-    if abs(cell.value - cell.expected) <= tolerance:
-        return "near"
-    return "differs"
-
-
 NAME_ENDINGS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of what stands behind a method's name
 
 
@@ -133,22 +111,14 @@ def beside_paper(cell: Cell, paper_table: ExpectedTable) -> Cell:
     paper_cell = next((printed_cell for printed_cell in paper_table.cells if is_printed(cell, printed_cell)), None)
     if paper_cell is None:
         return cell
-    is_measured = cell.status == "measured"
-    cell = replace(cell, expected=paper_cell.value)
-    if paper_cell.value is None or is_measured:
-        cell.why = paper_cell.note
-    if paper_cell.value is not None and is_measured:
-        cell.status = status_of(cell, paper_table.tolerance, paper_table.decimals)
-    return cell
+    is_of_paper = paper_cell.value is None or cell.status == "measured"
+    return replace(cell, expected=paper_cell.value, why=paper_cell.note if is_of_paper else cell.why)
 
 
 def is_printed(cell: Cell, paper_cell: Printed) -> bool:
     "Return whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
     base = paper_cell.row.get("base", cell.encoder)
     return cell.place == (base, row_name(**paper_cell.row), paper_cell.column)
-
-
-POINTS = {"percent": 1, "fraction": 100, "count": 1} # a number in percentage points; a count stays a count
 
 
 FAMILIES = { # regularizer or augmentation -> what tables call it
@@ -243,7 +213,7 @@ def table_cells(
     order = [*names, *(cell.of for cell in cells.values())]
 
     def place_of(cell):
-        strength = cell.setting.strength if cell.of != cell.method else 0.
+        strength = cell.strength if cell.of != cell.method else 0.
         return encoders.index(cell.encoder), order.index(cell.of), strength
 
     return sorted(cells.values(), key=place_of)
@@ -281,13 +251,13 @@ def _empty_cell(
     reference = table.rows.get(reference_name, reference_name)
     base_method = table.rows.get(row["of"], row["of"])
     metric = column.metric or table.metric
-    setting = Setting(row["strength"], row["rate"], column.epochs, row["texts"], row["share"])
     return Cell(
         experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift,
         column.corpus,
         evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role,
         against=reference,
-        family=row["family"] or name, setting=setting, of=base_method or name, command=command)
+        family=row["family"] or name, of=base_method or name, command=command, epochs=column.epochs,
+        **{key: row[key] for key in ("strength", "rate", "texts", "share")})
 
 
 def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it

@@ -14,9 +14,9 @@ from pydantic import Field, field_validator
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, Strict, load_config, once_per_state, project_root
 from ...measures.pooling import Estimate
-from .compare import BETTER, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
+from .compare import BETTER, NOWHERE, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
 from .frame import PROFILES, Results, Study, only, papers
-from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict, text_fact
+from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict
 from .printed import truths
 
 # of a claim: Yes; No, and why; It depends; Cannot tell; Not run
@@ -93,7 +93,8 @@ class PrintedFact(Cells):
 
         Raises `ValueError` for an unknown name or relation, and `KeyError` for an unknown list."""
         if self.titles or self.rows:
-            return text_fact(self.label, *self._words(paper))
+            found, asked, holds = self._words(paper)
+            return [PrintedCheck(self.label, "", found, asked, bool(holds))]
         numbers = self.sizes(paper)
         if self.items:
             items = self.items.numbers(paper, {}) if isinstance(self.items, Cells) else self.items
@@ -168,6 +169,10 @@ class Statements(Strict):
     claims: tuple[StatedClaim, ...] = ()
     questions: tuple[StatedQuestion, ...] = ()
     errata: tuple[StatedErratum, ...] = ()
+
+    @property
+    def by_id(self) -> dict[str, Any]:
+        return {one.id: one for one in (*self.claims, *self.questions, *self.errata)}
 
     @field_validator("claims", "questions", "errata")
     @classmethod
@@ -332,7 +337,7 @@ def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
 
 
 def unknown_names(results: Results) -> list[str]: # empty: each is a name of some table
-    "Say which names of claims and questions no table has: of a table, a method or a column."
+    "Say which comparisons of claims and questions name a table, method or column that no cell has at any profile."
     stated = [(paper, f"experiments/{paper}/claims.yaml: {entry.id}{letter}", part.ours)
               for paper in papers() for entry in load_statements(f"{paper}/claims").claims
               for letter, part in entry.by_letter.items()]
@@ -340,11 +345,10 @@ def unknown_names(results: Results) -> list[str]: # empty: each is a name of som
                load_statements("questions").questions]
     messages = []
     for paper, place, comparisons in stated:
-        for comparison in comparisons:
-            try:
-                evidence_of(paper, results).check(comparison)
-            except ValueError as e:
-                messages.append(f"{place}: {e}")
+        for one in comparisons:
+            rows = evidence_of(paper, results).compare([one])
+            if (rows.why == NOWHERE).all():
+                messages.append(f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}")
     return messages
 
 
@@ -393,9 +397,14 @@ def ask(
     """Return the one estimate of a question.
 
     Raises `ValueError` for a name that nothing has, and for a claim of several differences."""
-    stated = {one.id: one for one in load_statements("questions").questions}
+    stated = load_statements("questions").by_id
     if name not in stated:
-        return _of_claim(name, results, profile, [*stated])
+        claims = {id: claim for paper in papers() for id, claim in read_claims(paper, results).items()}
+        check_known("question", name, [*stated, *claims], ConfigError)
+        questions = claims[name].questions(profile)
+        if len(questions) > 1:
+            raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")
+        return questions[0]
     one = stated[name]
     rows = (evidence or evidence_of(one.paper, results)).compare(one.ours, (profile,))
     strengths = {*rows.strength.dropna()}
@@ -417,19 +426,9 @@ def ask_all(
     "Return the estimates of a page's questions. Raises as `ask`."
     experiment = studies[0].experiment
     evidence = evidence_of(experiment.paper, results, *studies)
-    stated = {one.id: one for one in load_statements("questions").questions}
-    is_asked = {name: name not in stated or any(experiment.profile in one.profiles for one in stated[name].ours)
-                for name in names}
-    return [ask(name, results, experiment.profile, evidence) for name in names if is_asked[name]]
-
-
-def _of_claim(name: str, results: Results, profile: str, questions: list[str]) -> Question:
-    found = {id: claim for paper in papers() for id, claim in read_claims(paper, results).items()}
-    check_known("question", name, [*questions, *found], ConfigError)
-    questions = found[name].questions(profile)
-    if len(questions) > 1:
-        raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")
-    return questions[0]
+    stated = load_statements("questions").by_id
+    return [ask(name, results, experiment.profile, evidence) for name in names
+            if name not in stated or any(experiment.profile in one.profiles for one in stated[name].ours)]
 
 
 # ---------------------------------------------------------------- errata

@@ -11,13 +11,13 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from ...checks import check_known
-from ...files import Names, Strict
+from ...files import Names, Settings, Strict
 from ...measures.pooling import Estimate, estimate
 from ...measures.stats import LEVEL, detectable, estimate_word, holm, threshold_p
 from ...runs.pairing import Run, Side, bracket, is_enough, is_trained, paired_runs, pairs_of, scaled, signed
-from .cells import COMPLETE, POINTS, UNTRAINED_METHODS, Cell, cell_side
+from .cells import UNTRAINED_METHODS, Cell, cell_side
 from .frame import PROFILES, Results, Study, all_experiments, only
+from .printed import POINTS
 
 BETTER, WORSE, WITHIN, OPEN = WORDS = ("better", "worse", "within a point", "open") # of an estimate, and of a test
 POINT = 1. # the smallest difference that matters
@@ -154,7 +154,7 @@ class Ranked(Strict):
     column: str | Names
 
 
-class Compared(Strict):
+class Compared(Settings):
     "Comparisons of methods in our runs, each above the next one."
     table: str
     # of several names of a method the first that an encoder has a number for counts
@@ -171,6 +171,13 @@ class Compared(Strict):
     printed: str = ""                      # label of the reported difference, where it is not its own name
     primary: bool = True                   # False: shown next to the others, and decides nothing
     cases: dict[str, Names] = {}           # name in braces -> its values: a comparison for each
+
+    def rules(self):
+        methods = _listed(self.methods)
+        is_alone = "names" not in self.minus and (self.minus or any(a == b for a, b in pairwise(methods)))
+        yield not 2 <= len(methods) <= (2 if self.minus else len(methods)), (
+            "a comparison takes two methods or more, and two with `minus`")
+        yield bool(is_alone), "two differences need `names` for the two"
 
 
 def _fill(value, names: dict[str, str]):
@@ -199,22 +206,9 @@ def cases_of(comparison: Compared) -> Iterator[Compared]:
         yield Compared.model_construct(**_fill(fields | {"cases": {}}, dict(zip(comparison.cases, values))))
 
 
-def check_comparison(comparison: Compared, place: str) -> None:
-    "Raise `ValueError` for a comparison that nobody can read: one method, or two differences without names."
-    methods = _listed(comparison.methods)
-    limit = 2 if comparison.minus else len(methods)
-    if not 2 <= len(methods) <= limit:
-        raise ValueError(f"{place}: a comparison takes two methods or more, and two with `minus`")
-    if "names" not in comparison.minus and (comparison.minus or any(a == b for a, b in pairwise(methods))):
-        raise ValueError(f"{place}: two differences need `names` for the two")
-
-
-QUESTION = ["key", "name", "margin", "primary", "analogue", "printed", "paper", "table", "profile", *PLACE, "against",
-            *RESULT, "losses", "why"]
-
-
-def only_of(study: Study | None, table: str) -> list[Cell]:
-    return [cell for cell in study.cells if cell.table == table] if study else []
+NOWHERE = "no configuration makes one of the cells"
+QUESTION = ["key", "name", "margin", "primary", "printed", "paper", "table", "profile", *PLACE, "against", *RESULT,
+            "why"]
 
 
 class Evidence:
@@ -240,34 +234,11 @@ class Evidence:
         if (table, profile) not in self._places:
             study = self.study(table, profile)
             places = self._places[table, profile] = {}
-            for cell in only_of(study, table):
+            for cell in [cell for cell in study.cells if cell.table == table] if study else ():
                 cells = places.setdefault((cell.encoder, cell.column), {})
                 if cell.method not in cells or cells[cell.method].value is None:
                     cells[cell.method] = cell
         return self._places[table, profile]
-
-    def check(self, comparison: Compared) -> None:
-        """Check the names of a comparison.
-
-        Raises `ValueError` for a table, method or column that no cell has at any profile, with the nearest."""
-        for one in cases_of(comparison):
-            check_comparison(one, one.table)
-            minus = one.minus
-            methods = _listed(one.methods)
-            sides = [(one.table, method, one.column) for method in methods]
-            sides += [(minus.get("table", one.table), method, minus.get("column", "*"))
-                      for method in (minus.get("methods", methods) if minus else ())]
-            for table, method, column in sides:
-                check_known("table", table, sorted({name for name, _ in self.experiments}))
-                cells = [cell for name, profile in self.experiments if name == table
-                         for cell in self.study(table, profile).cells if cell.table == table]
-                known = dict.fromkeys(cell.method for cell in cells)
-                names = method.nearest if isinstance(method, Nearest) else _several(method)
-                if not set(names) & set(known):
-                    check_known(f"method in {table} called", names[0], known)
-                columns = dict.fromkeys(cell.column for cell in cells)
-                if not any(fnmatchcase(name, pattern) for name in columns for pattern in _several(column)):
-                    check_known(f"column in {table} called", _several(column)[0], columns)
 
     def compare(
         self, comparisons: Iterable[Compared], profiles: Sequence[str] = PROFILES,
@@ -343,18 +314,17 @@ class Evidence:
         key = tuple((side.names, side.metric) for side in sides), one.minus.get("names", ())
         row = {"key": key,
                "name": " − ".join(one.minus.get("names", ()) or (metric + _quoted(names[0]), _quoted(names[1]))),
-               "margin": one.margin, "primary": one.primary, "analogue": one.analogue, "printed": one.printed,
+               "margin": one.margin, "primary": one.primary, "printed": one.printed,
                "paper": self.paper, "table": one.table, "profile": profile, "encoder": encoder, "test": first.column,
-               "method": names[0], "against": names[1], "unit": "percent", "losses": (),
-               "strength": found[0] and found[0].setting.strength, "why": ""} | place
+               "method": names[0], "against": names[1], "unit": "percent",
+               "strength": found[0] and found[0].strength, "why": ""} | place
         records = [self.study(side.table, profile).records_by_id for side in sides]
         lacks = dict.fromkeys(filter(None, map(_lack_of, found, records)))
         if lacks:
             return row | {"why": "; ".join(lacks)}
         row |= compared([cell_side(cell, own, "fraction") for cell, own in zip(found, records)], 100.)
-        trainings = [own[record]["run"].training for cell, own in zip(found, records) for record in cell.records]
         why = "" if row["paired"] else "; ".join(filter(None, [row["replicates"], row["left_out"]]))
-        return row | {"losses": {training.loss for training in trainings if training}, "why": why}
+        return row | {"why": why}
 
 
 def _quoted(name: str) -> str: # of a method
@@ -365,8 +335,8 @@ def _quoted(name: str) -> str: # of a method
 def _lack_of(cell: Cell | None, records: dict) -> str | None: # None: nothing
     "Explain why a cell cannot be compared."
     if cell is None:
-        return "no configuration makes one of the cells"
-    if cell.status not in COMPLETE:
+        return NOWHERE
+    if cell.status != "measured":
         return cell.why or cell.status
     if any(cell.metric not in records[i]["metrics"].get(cell.evaluate, {}) for i in cell.records):
         return f"the records have no {cell.metric}"

@@ -1,18 +1,16 @@
-"""What records say beyond their metrics, where several pages ask for it: cases, diaries; a function each."""
-import re
-from collections.abc import Iterable, Iterator
+"""What records say beyond their metrics, where several pages ask for it; a function each."""
+from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
 
 from .answers import place_of
-from .cells import POINTS, REFERENCE, remedy_of
+from .cells import REFERENCE, remedy_of
 from .compare import ENDS, Question, differences
 from .frame import Study, only
-from .printed import PrintedCells
+from .printed import POINTS, PrintedCells
 from ...runs.pairing import config_of
 
 
@@ -31,90 +29,6 @@ def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # reco
     for record in records:
         if key in record["extra"]:
             yield record, record["extra"][key]
-
-
-ORDER = ("Base", "TANDA", REFERENCE, "ITVReg", "SCAN", "SCAN, ours") # before it, plain, the paper's method, ours
-
-
-def sort_methods(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then others by name
-    "Sort methods as all tables of cases have them."
-    return sorted(methods, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-
-
-def first_cases(
-    records: list[dict],
-) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
-    "Return the cases of each method's first seed, in the first world; methods as `sort_methods`."
-    groups = {}
-    by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
-    for record, tests in extras(by_seed, "cases"):
-        labels = place(record)
-        for test, cases in tests.items():
-            group = groups.setdefault((labels["encoder"], labels["corpus"], test), {})
-            group.setdefault(labels["method"], cases)
-    return {place: {name: group[name] for name in sort_methods(group)} for place, group in groups.items()}
-
-
-def which_way(
-    as_printed: int, # cases that go as the paper tells it
-    reverse: int, # cases that go the other way round
-) -> str:
-    "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
-    if sign_test(as_printed, reverse) >= .05:
-        return "open"
-    return "as the paper tells it" if as_printed > reverse else "against the paper"
-
-
-def sign_test(wins: int, losses: int) -> float: # p, two-sided
-    "Test exactly whether one of two counts is larger; 1 if both are 0."
-    return binomtest(wins, max(1, wins + losses)).pvalue
-
-
-UNSHOWN = ( # beginnings of words of violence or abuse
-    "abus", "assault", "kill", "molest", "murder", "porn", "rape", "raping", "rapist", "suicid", "terror", "tortur",
-    "violen",
-)
-NOT_SHOWN = (
-    "Cases with a text about violence or abuse are counted and not shown: those in which a word begins with "
-    f"{', '.join(UNSHOWN[:-1])} or {UNSHOWN[-1]}."
-)
-
-
-def is_decent(texts: Iterable[str]) -> bool: # all that a page would show of a case
-    "Return whether no text has a word of violence or abuse."
-    unshown = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
-    return not any(map(unshown.search, texts))
-
-
-def mean_gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
-    "Average the gradient norm of each raw term at the plainly fine-tuned encoder over seeds."
-    rows = []
-    for record, norms in extras(records, "gradient norms"):
-        rows += [place(record) | {"family": name, "norm": norm} for name, norm in norms.items()]
-    keys = ["encoder", "corpus", "family"]
-    frame = pd.DataFrame(rows, columns=[*keys, "norm"])
-    return frame.groupby(keys, sort=False, as_index=False).norm.mean()
-
-
-def at_strength(
-    differences: pd.DataFrame, # of `compare.differences` from plain fine-tuning
-    norms: pd.DataFrame, # of `gradient_norms`
-) -> pd.DataFrame: # `differences`, with the norm
-    """Place differences along the strength of a term.
-
-    It is λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."""
-    place = ["encoder", "corpus"]
-    of_outreg = only(norms, family="OutReg").set_index(place).norm.rename("norm_of_outreg")
-    rows = differences.merge(norms).join(.1 * of_outreg, place)
-    return rows.assign(strength=rows.strength * rows.norm / rows.pop("norm_of_outreg"))
-
-
-def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
-    "Select each method at the λ of its path whose strength is nearest to 1."
-    positive = rows[rows.strength > 0]
-    distance = np.log(positive.strength).abs()
-    place = [positive[name] for name in ("encoder", "corpus", "test", "family")]
-    return rows.loc[distance.groupby(place, sort=False).idxmin()]
 
 
 def strength_path(
@@ -220,77 +134,17 @@ def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`;
         for corpus, count in small_tests(records, test).items())
 
 
-DIARY = ("effective size", "largest", "right answers", "conflicting", "fitted loss")
-FRESH = ("fresh loss", "fresh loss, shuffled")
-
-
-def _moments(diary: dict) -> Iterator[tuple[str, np.ndarray, np.ndarray]]: # quantity; part and value at each moment
-    "Yield what a diary of weights says of each quantity."
-    count = len(diary[DIARY[0]])
-    part = np.arange(1, count + 1) / count
-    for quantity in DIARY:
-        yield quantity, part, np.array(diary[quantity], float)
-    step = np.array([moment["step"] for moment in diary["fresh"]], float)
-    part = step / (step.max(initial=0) or 1)
-    for quantity in FRESH:
-        yield quantity, part, np.array([moment.get(quantity) for moment in diary["fresh"]], float)
-
-
-# these last as `place` has them
-WEIGHTS = ["part", "quantity", "value", "panel", "encoder", "corpus", "method", "family", "seed"]
-
-
-def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
-    """Return the diaries of all runs that learned weights, one row per quantity and moment.
-
-    `part` is of the training, in [0, 1]."""
-    rows = []
+def late_weights(records: list[dict], corpus: str) -> dict[str, dict[str, float]]: # method -> quantity -> its mean
+    "Average what diaries of weights say over seeds and the last quarter of training."
+    values = {}
     for record, diary in extras(records, "weights"):
-        labels = place(record).values()
-        for quantity, parts, values in _moments(diary):
-            is_number = ~np.isnan(values)
-            rows += [(part, quantity, value, *labels)
-                     for part, value in zip(parts[is_number].tolist(), values[is_number].tolist())]
-    # how numbers lie in memory decides the last bit of their means
-    return pd.DataFrame(rows, columns=WEIGHTS, dtype=object)
-
-
-def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; runs down, quantities across
-    "Average over seeds and the last quarter of training."
-    late = diaries[diaries.part > .75]
-    means = late.groupby(["panel", "method", "quantity"], sort=False).value.mean().unstack()
-    means = means.reindex(columns=[*DIARY, *FRESH]).dropna(axis="columns", how="all")
-    texts = means.map("{:.2f}".format, na_action="ignore").fillna("—")
-    texts.index = texts.index.map(": ".join)
-    return texts.rename_axis("run").reset_index()
-
-
-BIAS = {
-    "B": "B",
-    "B_min": "least",
-    "B_max": "most",
-    "teacher_temperature": "teacher's temperature",
-    "entropy": "entropy",
-    "batches_without_pairs": "without pairs",
-}
-
-
-def bias_table(records: list[dict]) -> pd.DataFrame:
-    """Tabulate B and what goes with it, mean over seeds.
-
-    That is the teacher's temperature τ / (1 − B), the entropy of what is learned, and batches without a pair."""
-    rows = []
-    for record, history in extras(records, "history"):
-        if "teacher_temperature" in history and history["B"] > 0:
-            tau = record["extra"]["setting"]["temperature"]
-            rows.append(place(record) | {"τ by seed": f"{tau:g}"} | history)
-    by_seed = pd.DataFrame(rows, columns=["panel", "method", "seed", "τ by seed", *BIAS]).sort_values(
-        "seed", kind="stable")
-    groups = by_seed.groupby(["panel", "method"], sort=False, as_index=False)
-    out = groups.agg({"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
-    texts = out[list(BIAS)].map("{:.3f}".format)
-    texts["batches_without_pairs"] = out.batches_without_pairs.map("{:.0f}".format)
-    return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
+        at = place(record)
+        if at["corpus"] == corpus:
+            of_method = values.setdefault(at["method"], {"effective size": [], "right answers": []})
+            for quantity, own in of_method.items():
+                own += diary[quantity][len(diary[quantity]) * 3 // 4:]
+    return {method: {name: np.nanmean(np.array(own, float)) for name, own in quantities.items()}
+            for method, quantities in values.items()}
 
 
 def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # of Eq. 2: mean, least and most of a batch
@@ -395,6 +249,6 @@ def of_settings(
         table, = runs.table.unique() if len(runs) else [""]
         gaps = [printed.gap(table, name, REFERENCE, base="*", column="*")
                 for name in names if name in {*changes.method}]
-        questions.append(Question(f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}", changes,
+        questions.append(Question(f"{method}, {setting}, {place_of(runs, shift)}", changes,
                                   pd.concat(gaps) if gaps else None, "plain fine-tuning"))
     return questions

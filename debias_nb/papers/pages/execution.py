@@ -1,4 +1,4 @@
-"""A notebook of `nbs/papers/` is executed by papermill, in a kernel of its own or, as pages are, in this process.
+"""A notebook of `nbs/papers/` is executed by papermill, in this process: what one imports is there for the next.
 
 Papermill by itself mentions a parameter that it does not know in a warning, and runs the notebook without it; here
 parameters are checked before a cell runs.
@@ -7,11 +7,8 @@ import ast
 import atexit
 import gc
 import logging
-import os
 import re
-import signal
 import sys
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -22,10 +19,6 @@ from ...runs.config import typed
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
-
-
-class NotebookFailed(RuntimeError):
-    "A notebook that was begun and failed."
 
 
 NOT_RUN_HERE = "*not run here*"
@@ -74,36 +67,6 @@ def declared(template: Path, parameters: dict[str, object]) -> dict[str, object]
     "Keep the parameters that a template declares. Raise `RunnerError` as `parameter_types`."
     types = parameter_types(template)
     return {name: value for name, value in parameters.items() if name in types}
-
-
-def _kernel_manager():
-    "Return a class of kernel managers: kernels are this very Python, talk encrypted, and end without an alarm."
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-
-    class ThisPython(AsyncKernelManager):
-        transport_encryption = "auto"
-        shutdown_wait_time = 2.
-
-        @property
-        def kernel_spec(self): # a kernel that somebody has named `python3` may be another Python
-            return KernelSpecManager(kernel_dirs=[]).get_kernel_spec("python3")
-
-        async def _async_interrupt_kernel(self):
-            if not self.shutting_down:
-                await super()._async_interrupt_kernel()
-
-        async def _async_finish_shutdown(self, *args, **options):
-            group = getattr(self.provisioner, "pgid", None) # of the kernel and the workers that it has started
-            await super()._async_finish_shutdown(*args, **options)
-            if group and group != os.getpgrp():
-                with suppress(ProcessLookupError):
-                    os.killpg(group, signal.SIGKILL)
-
-    return ThisPython
-
-
-SLEEPING_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def _shell(names: dict[str, object]):
@@ -183,38 +146,23 @@ def _this_process() -> str:
 
 def run_notebook(
     template: Path,
-    output: Path | None,        # the executed copy; None: none is written
     parameters: dict[str, object],
+    output: Path | None = None, # the executed copy; None: none is written
     cwd: Path | None = None,    # where it is executed; None: here
-    # what a notebook that is executed in this process defines; None: it has a kernel
-    names: dict[str, object] | None = None,
+    names: dict[str, object] | None = None, # what it defines
 ) -> "NotebookNode":
     """Check parameters, then execute a template with papermill, and return the executed notebook.
 
-    Raise `RunnerError` before a cell runs. After that raise `NotebookFailed` where it has a kernel, and in this process
-    what the cell raises, with the notebook's name as a note."""
+    Raise `RunnerError` before a cell runs, and after that what the cell raises, with the notebook's name as a note."""
     import papermill
-    from nbclient.exceptions import DeadKernelError
-    from papermill.exceptions import PapermillExecutionError
     parameters = check_parameters(template, parameters)
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    # a cell that Ctrl-C stopped is an error that nobody asks for
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    if names is None:
-        where = {"kernel_manager_class": _kernel_manager()}
-        for name, value in SLEEPING_THREADS.items():
-            os.environ.setdefault(name, value)
-    else:
-        where = {"engine_name": _this_process(), "names": names}
     try:
         if output:
             output.parent.mkdir(parents=True, exist_ok=True)
         return papermill.execute_notebook(
             template, output, parameters=parameters, kernel_name="python3", language="python", cwd=cwd,
-            progress_bar=False, log_output=False, stderr_file=None, **where)
-    except (PapermillExecutionError, DeadKernelError) as e:
-        name = getattr(e, "ename", type(e).__name__)
-        raise NotebookFailed(f"{name}: {getattr(e, 'evalue', e)}".strip()) from None
+            progress_bar=False, log_output=False, engine_name=_this_process(), names={} if names is None else names)
     except OSError as e: # a disk that is full, a folder that is read-only
         if output is None:
             raise

@@ -143,7 +143,7 @@ class Facts(dict): # name -> `Fact`
         "Compute the facts of some records, once, as `nbs/papers/facts.ipynb` does."
         if FACTS_KEY not in results.values:
             with results.shared():
-                run_notebook(project_root() / "nbs/papers/facts.ipynb", None, {"folder": folder or ""}, names={})
+                run_notebook(project_root() / "nbs/papers/facts.ipynb", {"folder": folder or ""})
         return results.values[FACTS_KEY]
 
     def render(

@@ -1,34 +1,21 @@
 """The one form of a page: answer, estimates, reported numbers beside ours, picture, what differs, and how to run it."""
-import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ..costs import Reckoning, taken, two_digits
+from ..costs import reckoned, taken
 from .answers import from_to
 from .as_printed import key_deviations
 from .cells import row_name
 from .claims import resting_on
 from .compare import WORDS, Question, differences, main, words_of_tests
-from .expected import ExpectedTable, load_expected
-from .frame import PROFILES, Results, Study, all_experiments
+from .frame import PROFILES, Results, Study, experiments_of
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .places import page_of
+from .printed import ExpectedTable, load_expected
 from .report import title_of
 from .tables import DIGITS, background, intervals, means, missing, of_replicates
 from .tables import provenance, rests_on, show, text_table, with_std
-
-
-MOST_WORDS = 750 # of a page, for each reported table or figure that it is about
-
-
-def words_seen(page: str) -> int: # page: Markdown
-    """Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not.
-
-    A number and its spread are one."""
-    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>| ± [\d.]+", " ", page)
-    text = re.sub(r"\]\([^)]*\)", "] ", text)
-    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 RULES = "[Rules](../studies/decisions.ipynb#the-rules)."
@@ -201,8 +188,7 @@ def show_along(
 def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdown
     "Tabulate how all runs of a page are made again, and what that takes by their records; at paper scale, estimated."
     rows = []
-    reckoning = Reckoning()
-    on_page = [experiment for experiment in all_experiments(page.partition("/")[0]) if page_of(experiment) == page]
+    on_page = experiments_of(page)
     for profile in PROFILES:
         experiments = [experiment for experiment in on_page if experiment.profile == profile]
         runs = {run.id: run for experiment in experiments for run in experiment.runs()}
@@ -210,10 +196,8 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         command += f"{' --full' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
         if profile == "paper":
             if runs:
-                minutes = sum(map(reckoning.seconds, runs.values())) / 60
-                memory = max(map(reckoning.memory, runs.values())) / 2**30
-                took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
-                rows.append([command, f"{len(runs)}, estimated{' for a GPU' * bool(memory)}", took, two_digits(memory)])
+                took, memory = reckoned(runs.values())
+                rows.append([command, f"{len(runs)}, estimated{' for a GPU' * (memory != '0')}", took, memory])
             continue
         records = {}
         for experiment in experiments:

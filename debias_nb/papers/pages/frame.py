@@ -1,5 +1,6 @@
 """From the lines of the record files to one tidy table: one row per run, test and metric."""
 import gc
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,15 +13,17 @@ from typing import get_args
 import pandas as pd
 
 from ...checks import UserError, check_known, counted, stoppable
-from ...files import project_root
+from ...files import once_per_state, project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, sections, typed
-from .cells import COMPLETE, Cell, table_cells
+from .cells import Cell, table_cells
+from .places import STUDIES, page_of
 from ...runs.pairing import record_results, run_of
 from ...runs.parameters import check_injected
 from ...runs.records import Records, Store, committed_store, latest
 
 
 PROFILES = get_args(Profile)
+_sections_once = once_per_state(lambda path: list(sections(path)))
 
 
 def profiles_of(
@@ -28,13 +31,23 @@ def profiles_of(
 ) -> list[str]: # richest last
     "List the profiles that an experiment has a configuration for."
     path = project_root() / f"experiments/{name}.yaml"
-    return list(sections(path)) if path.is_file() else []
+    return _sections_once(path) if path.is_file() else []
 
 
 def all_experiments(paper: str) -> list[ExperimentConfig]:
     "Load every configuration of a paper, in the order of names and profiles."
     names = configured(f"{paper}/*.yaml")
     return [load_experiment(name, profile) for name in names for profile in profiles_of(name)]
+
+
+def experiments_of(page: str) -> list[ExperimentConfig]: # page: a notebook of `nbs/papers/`
+    "Load every configuration that a page shows, and no other one: `page:` of a file names that of another experiment."
+    paper, _, name = page.partition("/")
+    names = STUDIES.get(page) or [
+        one for one in configured(f"{paper}/*.yaml") if one == page or re.search(
+            rf"(?m)^ *page: {re.escape(name)}$", (project_root() / f"experiments/{one}.yaml").read_text("utf-8"))]
+    experiments = [load_experiment(one, profile) for one in names for profile in profiles_of(one)]
+    return [one for one in experiments if page_of(one) == page]
 
 
 def papers() -> list[str]:
@@ -86,7 +99,7 @@ class Study:
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
         for cell in self.cells:
-            place = cell.fields | dict(test=cell.column, complete=cell.status in COMPLETE)
+            place = cell.fields | dict(test=cell.column, complete=cell.status == "measured")
             for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
                 for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ...files import load_yaml, package_file
-from .style import replace_names
+from .tables import replace_names
 
 
 STYLE = sns.axes_style("whitegrid") | sns.plotting_context("paper") | load_yaml(package_file("styles.yaml"))["figures"]

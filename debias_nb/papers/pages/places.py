@@ -1,5 +1,4 @@
 "Which notebooks of `nbs/papers/` are pages, and which page shows an experiment."
-import posixpath
 from pathlib import Path, PurePath
 
 from ...runs.config import ExperimentConfig
@@ -27,14 +26,3 @@ def is_of_library(place: PurePath) -> bool: # place: of a notebook in `nbs/paper
 def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
     "Name the page that shows an experiment."
     return STUDY_OF.get(experiment.name) or f"{experiment.paper}/{experiment.page or experiment.experiment}"
-
-
-def executed_place(experiment: ExperimentConfig) -> str: # as `notebooks.template_path` takes it
-    "Name what is executed for an experiment: its page, or the experiment itself where a study sums it up."
-    return experiment.name if experiment.name in STUDY_OF else page_of(experiment)
-
-
-def address_of(experiment: ExperimentConfig) -> str: # `./table03.ipynb`, `../studies/new_data.ipynb`
-    "Return where the notebook of that page is, seen from the folder of the experiment's paper."
-    place = posixpath.relpath(f"{page_of(experiment)}.ipynb", experiment.paper)
-    return place if place.startswith("..") else f"./{place}"

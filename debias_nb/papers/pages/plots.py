@@ -1,17 +1,69 @@
 """Every figure of the pages, from a tidy table of numbers."""
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from textwrap import fill
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from ...files import load_yaml, package_file
 from .compare import POINT, Question
 from .frame import only
-from .style import MethodStyle, method_styles
 from .pictures import our_style
+
+
+STYLES = load_yaml(package_file("styles.yaml"))["methods"] # family of methods -> its color and marker
+SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of families that the table lacks
+MARKERS = "osD^vX*ph<>P"
+# points; 5.5 for the others, so that all look alike
+MARKER_SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5}
+
+
+class MethodStyle(NamedTuple):
+    "The color and marker of a method."
+    color: str
+    marker: str
+
+    @property
+    def point(self) -> dict:
+        "Settings of `Axes.plot` and `Axes.errorbar`."
+        size = MARKER_SIZES.get(self.marker, 5.5)
+        return dict(color=self.color, marker=self.marker, markersize=size, markeredgecolor="white", markeredgewidth=.5)
+
+    @property
+    def level(self) -> dict:
+        "Settings of `Axes.axhline`, for a method that has no place on the axis below."
+        return dict(color=self.color, ls=(0, (5, 2)), lw=1.2, zorder=1)
+
+
+def method_styles(
+    rows: pd.DataFrame, # columns method and family
+) -> dict[str, MethodStyle]: # families in the order of appearance, the methods of one likewise
+    """Assign a style to each method, the same in all figures.
+
+    A family has a color and a marker, its methods shades of the one and a marker each. A method that its family is
+    named after has just these."""
+    out = {}
+    spare = cycle(SPARE)
+    for family, methods in rows.drop_duplicates("method").groupby("family", sort=False):
+        color, marker = STYLES.get(family) or next(spare)
+        colors = [color]
+        if len(methods) > 1:
+            ends = [sns.light_palette(color, 8)[4], color, sns.dark_palette(color, 8)[3]]
+            colors = sns.blend_palette(ends, len(methods)).as_hex()
+        is_own = methods.method == family
+        if is_own.any(): # the first of all
+            del colors[len(colors) // 2]
+            colors.insert(0, color)
+        names = [*methods.method[is_own], *methods.method[~is_own]]
+        markers = cycle(marker + MARKERS.replace(marker, ""))
+        out |= dict(zip(names, map(MethodStyle, colors, markers)))
+    return out
 
 
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host

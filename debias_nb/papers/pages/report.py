@@ -1,8 +1,8 @@
 """A page is a notebook of `papers/`, executed on stored records and written as Markdown with figures and tables."""
 import posixpath
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,14 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
-from .cells import COMPLETE, Cell, is_printed, row_name
+from ...runs.config import configured
+from .cells import Cell, is_printed, row_name
 from .claims import PAPER_LETTERS
 from .compare import differences
 from .execution import declared, run_notebook
-from .expected import load_expected
-from .frame import PROFILES, Results, all_experiments, papers, profiles_of
+from .frame import Results, all_experiments, papers, profiles_of
 from .places import STUDIES, is_of_library
+from .printed import load_expected
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -25,12 +26,7 @@ if TYPE_CHECKING:
 OUTPUT_KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
 
 
-@dataclass
-class Output:
-    "A part of what a notebook displays."
-    kind: str      # one of `OUTPUT_KINDS`
-    data: str
-    alt: str = ""  # what a reader who cannot see a figure is told
+Output = tuple[str, str, str] # one of `OUTPUT_KINDS`; text; what a reader who cannot see a figure is told
 
 
 def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind -> text
@@ -39,7 +35,7 @@ def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind 
     Raises `ValueError` for one that has none of `OUTPUT_KINDS`."""
     for kind in OUTPUT_KINDS:
         if kind in data:
-            return Output(kind, data[kind], alt)
+            return kind, data[kind], alt
     raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
 
 
@@ -51,10 +47,10 @@ def page_outputs(notebook: "NotebookNode") -> list[Output]: # notebook: executed
     outputs = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            outputs.append(Output("text/markdown", cell.source))
+            outputs.append(("text/markdown", cell.source, ""))
         for one in cell.get("outputs", ()):
             if one.output_type == "stream":
-                outputs.append(Output("text/plain", one.text))
+                outputs.append(("text/plain", one.text, ""))
             else:
                 outputs.append(richest_output(one.data, one.metadata.get("alt", "")))
     return outputs
@@ -79,16 +75,16 @@ def page_files(
     "Return a page, its figures, and the pictures that lie next to the notebook."
     parts = []
     files = {}
-    for one in outputs:
-        if one.kind == "image/svg+xml":
+    for kind, data, alt in outputs:
+        if kind == "image/svg+xml":
             file = f"{name}.{len(files) + 1}.svg"
-            files[file] = one.data.encode()
-            parts.append(f"![{one.alt}](./{file})")
-        elif one.kind == "text/plain":
-            parts.append(f"```\n{one.data.strip()}\n```")
+            files[file] = data.encode()
+            parts.append(f"![{alt}](./{file})")
+        elif kind == "text/plain":
+            parts.append(f"```\n{data.strip()}\n```")
         else:
-            parts.append(one.data.strip())
-            there = [folder / picture for picture in PICTURE.findall(one.data)]
+            parts.append(data.strip())
+            there = [folder / picture for picture in PICTURE.findall(data)]
             # others lie next to the page
             files |= {picture.name: picture.read_bytes() for picture in there if picture.is_file()}
     text = "\n\n".join(filter(None, parts))
@@ -190,14 +186,12 @@ def write_notebook(
     page = page_path(name)
     names = {}
     with results.shared():
-        executed = run_notebook(notebook, None, declared(notebook, parameters), names=names)
+        executed = run_notebook(notebook, declared(notebook, parameters), names=names)
     names.clear() # what it has made is not kept for the next page
     if keep:
         keep(notebook, executed)
-    outputs = page_outputs(executed)
-    for one in outputs:
-        if one.kind == "text/markdown":
-            one.data = seen_from_page(one.data, name)
+    outputs = [(kind, seen_from_page(data, name) if kind == "text/markdown" else data, alt)
+               for kind, data, alt in page_outputs(executed)]
     files = page_files(page.stem, outputs, notebook.parent)
     if "profile" in parameters:
         is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
@@ -254,32 +248,25 @@ def arrange(
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def write_page(
-    name: str,            # `paper/experiment`
-    out: Path,            # folder for the pages, one folder per paper inside
-    results: Results,     # with the records that it shows
-    keep: Keep | None = None,
+def write_some(
+    names: list[str], # of notebooks in `nbs/papers/`; what has none yet is left out
+    out: Path, results: Results, root: Path, keep: Keep | None = None, # as `write_notebook`, with the project's folder
 ) -> list[Path]: # what was written
-    "Write one page with its figures."
-    return write_notebook(name, out, results, {"profile": richest(name, results)}, keep)
-
-
-def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
-    "Yield the printed cells that no configuration makes."
-    for name, table in load_expected(paper).tables.items():
-        own_cells = [cell for cell in cells if cell.profile == "paper" and cell.table == name]
-        elsewhere = "quoted by the paper from earlier work" if own_cells else "no configuration makes this table"
-        for paper_cell in table.cells:
-            if not any(is_printed(cell, paper_cell) for cell in own_cells):
-                why = paper_cell.note if paper_cell.value is None else elsewhere
-                place = (paper_cell.row.get("base", ""), row_name(**paper_cell.row), paper_cell.column, "", "", "")
-                yield Cell(paper, name, "paper", *place, expected=paper_cell.value, why=why)
+    "Write pages of a project: a worker may have begun elsewhere."
+    paths = []
+    out.mkdir(parents=True, exist_ok=True)
+    with chdir(root):
+        for name in filter(has_notebook, names):
+            is_table = "/" in name and configured(f"{name}.*.yaml")
+            parameters = {"profile": richest(name, results)} if is_table else {"folder": str(out)}
+            paths += write_notebook(name, out, results, parameters, keep)
+    return paths
 
 
 def all_cells(
     paper: str | None = None, # default: all
 ) -> list[Cell]:
-    """Return every cell of every table and profile.
+    """Return every cell of every table and profile, and the reported cells that no configuration makes.
 
     Raises `ConfigError` for an unknown paper."""
     names = papers()
@@ -287,34 +274,33 @@ def all_cells(
         check_known("paper", paper, names, ConfigError)
         names = [paper]
     results = Results()
-    all_of_them = []
+    cells = []
     for name in names:
-        cells = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
-        cells += list(_printed_alone(name, cells))
-        all_of_them += sorted(cells, key=_table_order)
-    return all_of_them
-
-
-def _table_order(cell: Cell) -> tuple[int, int]:
-    "Sort Table 2 before Table 11, and ours last."
-    number = "".join(filter(str.isdigit, cell.table))
-    return int(number or 99), PROFILES.index(cell.profile)
+        own = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
+        for table, reported in load_expected(name).tables.items():
+            made = [cell for cell in own if cell.profile == "paper" and cell.table == table]
+            elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
+            own += [Cell(name, table, "paper", one.row.get("base", ""), row_name(**one.row), one.column, "", "", "",
+                         expected=one.value, why=one.note if one.value is None else elsewhere)
+                    for one in reported.cells if not any(is_printed(cell, one) for cell in made)]
+        cells += sorted(own, key=lambda cell: int("".join(filter(str.isdigit, cell.table)) or 99))
+    return cells
 
 
 def not_reproduced() -> list[list[str]]: # what is lacking, and the number of cells with their tables; the most first
     "List what the reported cells lack that have no run at the paper's own scale."
     lacking = {}
     for cell in all_cells():
-        if cell.profile == "paper" and cell.expected is not None and cell.status not in COMPLETE:
+        if cell.profile == "paper" and cell.expected is not None and cell.status != "measured":
             for reason in (cell.why or cell.status).split("; "):
                 reason = re.sub(r"the encoder .* from the hub.*", "the paper's encoder, from the hub", reason)
                 lacking.setdefault(reason.partition(": download")[0], []).append(cell)
     rows = []
     for reason, cells in sorted(lacking.items(), key=lambda item: -len(item[1])):
-        tables = {paper: dict.fromkeys(cell.table.removeprefix("table") for cell in cells if cell.paper == paper)
-                  for paper in PAPER_LETTERS}
-        texts = [f"{PAPER_LETTERS[paper]}, Table{'s' * (len(own) > 1)} {', '.join(own)}"
-                 for paper, own in tables.items() if own]
+        tables = {}
+        for cell in cells:
+            tables.setdefault(PAPER_LETTERS[cell.paper], {})[cell.table.removeprefix("table")] = None
+        texts = [f"{letter}, Table{'s' * (len(own) > 1)} {', '.join(own)}" for letter, own in sorted(tables.items())]
         rows.append([reason, "; ".join(texts), len(cells)])
     return rows
 

@@ -10,7 +10,6 @@ from .compare import PLACE, pairs
 from .frame import Results, only
 
 BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
-AVERAGING_STRENGTHS = ("WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75", PLAIN) # of tuned weights, from weak to strong
 OFFERS = ("computers", "cameras", "shoes", "watches") # tests of product offers; all others are of sentences
 COARSE = 12 # values of an SD where many predictions are made to be tried
 GROUP = ["encoder", "method", "kind"]

@@ -1,14 +1,29 @@
 """Means and paired differences as tables of Markdown, and the words and footers around them."""
+import re
+
 import pandas as pd
 
 from ...files import load_yaml, package_file
-from ...data.pairs import KNOWN
 from ...runs.pairing import bracket, by_world, is_clean
 from ...runs.parameters import check_injected
 from .cells import reasons
 from .compare import gains_and_losses, main, pairs
 from .frame import Study, only
-from .style import replace_names
+
+
+NAME_PATTERNS = ( # patterns of what records call encoders and methods, and what pages do
+    (r"(?<=\d) %", "%"),
+    ("MiniLM, 10% of the pairs", "MiniLM"), # the line of the scale has the fraction
+    ("general mix", "general texts"),
+    ("no known text", "disjoint pairs"),
+)
+
+
+def replace_names(text: str) -> str:
+    "Replace the names of records by those of pages."
+    for pattern, name in NAME_PATTERNS:
+        text = re.sub(pattern, name, text)
+    return text
 
 
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
@@ -134,20 +149,11 @@ def rests_on(
     comparisons = only(pairs(runs, against, metric), **filters)
     if comparisons.empty:
         return ""
-    numbers = comparisons.replicates.unique()
-    if len(numbers) == 1 and not comparisons.left_out.any():
-        text = f"Each difference: n = {numbers[0]}."
+    if comparisons.replicates.nunique() == 1 and not comparisons.left_out.any():
+        text = f"Each difference: n = {comparisons.replicates.iloc[0]}."
     else:
-        names = ["encoder", "method", "test"]
-        table = comparisons.assign(method=_method_names(comparisons))[[*names, "replicates", "left_out"]]
-        for name in reversed(names): # those that rest on alike replicates share a row
-            columns_kept = [column for column in table if column != name]
-            table = table.groupby(columns_kept,
-                                  sort=False)[name].agg(lambda names: "; ".join(sorted(set(names)))).reset_index()
-        columns = [name for name in names if table[name].nunique() > 1] + ["replicates"]
-        if comparisons.left_out.any():
-            columns.append("left_out")
-        table = table[columns].rename(columns={"test": "tests", "replicates": "n", "left_out": "left out"})
+        names = {"encoder": "encoder", "method": "method", "test": "tests", "replicates": "n", "left_out": "left out"}
+        table = comparisons.assign(method=_method_names(comparisons))[[*names]].rename(columns=names)
         text = f"Replicates of each difference:\n\n{markdown(table)}"
     if any(pair is not None and pair.provisional for pair in comparisons.paired):
         text += f"\n\n{FEW_SEEDS_NOTE}"
@@ -190,26 +196,6 @@ def background(study: Study) -> str:
     if not lines:
         return ""
     return f"## Before you rely on it\n\n{_list('Base figures here are not zero-shot:', lines)}"
-
-
-MATCHES = ("matches[no known text]", "matches[known text]") # percent of each part, in records
-
-
-def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNOWN`, `MATCHES` where there are any
-    """Return what fraction of each test's pairs overlaps with training, from records of untrained encoders.
-
-    Each pair of corpora stands once."""
-    rows = {}
-    for record in study.finished:
-        corpus = record["run"].eval_corpus
-        for test, values in record["metrics"].items():
-            if corpus and set(KNOWN) <= set(values):
-                data = record["data"][f"test {test}"]
-                counts = data | data.get("counts", {})
-                size = next(counts[unit] for unit in ("pairs", "candidates", "texts") if unit in counts)
-                labels = {"corpus": corpus.display, "task": corpus.task, "test": test, "size": size}
-                rows[corpus.display, test] = labels | {key: values.get(key) for key in (*KNOWN, *MATCHES)}
-    return pd.DataFrame(list(rows.values()))
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
@@ -256,21 +242,6 @@ def provenance(study: Study) -> str:
     return "\n  ".join(lines)
 
 
-def settings_in_words(study: Study) -> str:
-    "List what an executed copy asked for, as its parameters and its configuration have it."
-    facets = {"Encoders": [], "Methods": [], "λ": [], "Seeds": [], "Learning rates": [], "Epochs": [],
-              "Batch sizes": []}
-    for run in study.experiment.runs():
-        values = [run.encoder.display, run.method.name, getattr(run.method, "weight", 0) or None, run.seed]
-        training = run.training
-        values += [training.learning_rate, training.epochs, training.batch_size] if training else [None] * 3
-        for facet, value in zip(facets.values(), values):
-            if value is not None and value not in facet:
-                facet.append(value)
-    lists = [f"{name}: {' · '.join(map(str, values))}." for name, values in facets.items() if values]
-    return f"**Asked for.** {' '.join(lists)}"
-
-
 def show(
     *parts,        # text, DataFrame, Study or figure; what is empty is left out
     alt: str = "", # what a reader who cannot see a figure is told
@@ -280,8 +251,7 @@ def show(
     check_injected()
     for part in parts:
         if isinstance(part, Study):
-            asked = f"\n\n{settings_in_words(part)}" if part.own else ""
-            part = part._repr_markdown_() + asked
+            part = part._repr_markdown_()
         elif isinstance(part, pd.DataFrame):
             part = markdown(part) if len(part) else ""
         if not isinstance(part, str):
