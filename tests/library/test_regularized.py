@@ -373,30 +373,6 @@ def test_a_base_is_kept_where_a_regularizer_reads_it_alone(bert, regularizer):
     assert (loss.base is not None) == isinstance(regularizer, ITVReg | OutReg | L2SP)
 
 
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_an_evaluation_has_no_influence(encoders, name, tmp_path):
-    """Without dropout of the loss itself.
-
-    That follows torch's generator, and from it every data loader takes a number.
-    """
-    models = []
-    for has_evaluation in (False, True):
-        model = without_dropout(copy.deepcopy(encoders[name]))
-        settings = dict(eval_strategy="steps", eval_steps=1) if has_evaluation else {}
-        regularizers = [regularizer for regularizer in REGULARIZERS if name == "table"
-                        or not isinstance(regularizer, SimCSE)]
-        trainer = train(model, Regularized(model, mnrl(model), regularizers), rows(PAIR), tmp_path, **settings)
-        models.append(model)
-    log = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
-    assert furthest(*models) == 0
-    assert len(log) == 4
-    assert log[0]["eval_itvreg"] >= 0
-    assert not any("share" in key for key in log[0])
-    first = trainer.evaluate()["eval_loss"]
-    second = trainer.evaluate()["eval_loss"]
-    assert first == second, "the same interventions in each"
-
-
 def six_steps(folder, out, **settings):
     "A model trained for six steps, of which the third leaves a checkpoint."
     model = made.load(folder)
@@ -462,30 +438,6 @@ def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name
             cosine = [float(cosines(embed(encoder, text), embed(encoder, part))) for encoder in (model, base)]
             change.append((cosine[0] - cosine[1]) ** 2)
     assert float(terms["itvreg"].detach()) == pytest.approx(np.mean(change), abs=1e-5) and terms["itvreg"] > 1e-5
-
-
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_outreg_is_twice_the_distillation_loss_with_the_base_as_teacher(encoders, name):
-    "Of one column of the batch, and of other texts: values and gradients."
-    base = encoders[name]
-    model = moved_copy(base)
-    distillation = losses.EmbedDistillLoss(model, distance_metric="cosine")
-    features, _ = batch_of(model, PAIR)
-    weights = list(model.parameters())
-    regularizers = {
-        tuple(rows(PAIR, 6)["positive"]): OutReg(1., columns=1),
-        tuple(OTHER_TEXTS): OutReg(1., texts=OTHER_TEXTS, texts_per_batch=99),
-    }
-    for texts, regularizer in regularizers.items():
-        loss = Regularized(model, mnrl(model), [regularizer], base=base)
-        teacher = base.encode(list(texts), convert_to_tensor=True)
-        expected = 2 * distillation([model.preprocess(list(texts))], teacher)
-        term = loss(features)["outreg"]
-        assert torch.isclose(term, expected, atol=1e-6) and term > 1e-3
-        ours = torch.autograd.grad(term, weights, allow_unused=True, materialize_grads=True)
-        theirs = torch.autograd.grad(expected, weights, allow_unused=True, materialize_grads=True)
-        assert all(torch.allclose(slope, target, atol=1e-6) for slope, target in zip(ours, theirs))
-        assert any(slope.abs().max() > 1e-3 for slope in ours)
 
 
 def test_which_texts_are_drawn_follows_from_the_seeds_alone(encoders, monkeypatch, tmp_path):

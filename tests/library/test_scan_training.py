@@ -141,18 +141,6 @@ def test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder(tmp_path):
     assert "zhong2022reducing" in (tmp_path / "saved/README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("debias", [True, False])
-def test_a_last_batch_of_one_pair_is_trained_on(tmp_path, debias):
-    model = cross_encoder(tmp_path / "model")
-    args = CrossEncoderTrainingArguments(
-        str(tmp_path / "out"), per_device_train_batch_size=5, num_train_epochs=2, report_to="none", disable_tqdm=True,
-        use_cpu=True)
-    trainer = CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, loss=SCAN(model, debias=debias))
-    assert len(PAIRS) % 5 == 1
-    assert trainer.train().global_step == 8
-    assert all(parameter.isfinite().all() for parameter in model.parameters())
-
-
 def six_steps(folder, out, keep=True, stop=None, settings=None, seed=0, **options):
     "A model trained for six steps with a checkpoint at each; `stop`: after so many; `seed`: of what is fresh."
     torch.manual_seed(seed)
