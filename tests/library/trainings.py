@@ -324,7 +324,7 @@ class Cell:
         return ["runs", problem] if problem else ["trains", ""]
 
     def result(self) -> list: # [word, message]
-        "Return `trains`, `runs`, or `refused`; with `alone` where the loss itself, without regularizers, does no better."
+        "Return `trains`, `runs` or `refused`; with `alone` where the loss without regularizers does no better."
         word, message = self.outcome(False)
         if word == "trains":
             return [word, message]
