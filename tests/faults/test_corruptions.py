@@ -119,7 +119,7 @@ def test_a_damaged_list_of_weights_is_named(tmp_path, monkeypatch, content, word
 
 # claims
 
-# encoders that are kept; of folders test_model_folders.py asks
+# encoders that are kept; of folders tests/library/test_safe_folders.py asks
 
 def cut(path, share=2):
     path.write_bytes(path.read_bytes()[:path.stat().st_size // share])

@@ -1,7 +1,6 @@
 "Regularizers for any loss of sentence-transformers: one pass, honest draws, nothing silent."
 import copy
 import inspect
-import pickle
 import random
 import re
 import warnings
@@ -15,8 +14,6 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.modules import Pooling
-from torch.optim import optimizer as optimizers
-from transformers import trainer as trainers
 
 import made
 from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout
@@ -284,16 +281,6 @@ def test_labels_that_are_no_numbers_are_refused(bert, wrong):
         loss(batch_of(bert, PAIR)[0], labels)
 
 
-def test_losses_of_texts_with_classes_keep_the_model_under_another_name(encoders):
-    base = encoders["bert"]
-    model = moved_copy(base)
-    labels = torch.tensor([0, 1, 0, 1, 2, 2])
-    kind = losses.BatchHardTripletLoss
-    terms = Regularized(model, kind(model), [OutReg(.5)], base=base)(batch_of(model, ["anchor"])[0], labels)
-    assert torch.isclose(terms["base"], kind(model)(batch_of(model, ["anchor"])[0], labels), atol=1e-5)
-    assert torch.isclose(terms["outreg"], .5 * outreg_apart(model, base, rows(["anchor"], 6)["anchor"]), atol=1e-5)
-
-
 @pytest.mark.parametrize("regularizers",
                          [[OutReg(3.)], [ITVReg(30.), MaskReg(3., columns=(0, 1))], [ITVReg(9., rows=.5)]])
 @pytest.mark.parametrize("make", [
@@ -405,15 +392,6 @@ def test_a_training_taken_up_with_another_base_is_refused(folders, tmp_path):
     with pytest.raises(ValueError, match=r"resumed with its checkpoint \(sha256 \w{12}\) as the base .*: make "
                        "Regularized with"):
         with_base(checkpoint, tmp_path, None, resume_from_checkpoint=checkpoint)
-
-
-def test_what_draws_nothing_takes_no_number(bert):
-    np.random.seed(0)
-    first = np.random.randint(2**62)
-    for regularizers, is_same in (([OutReg(1.), L2SP(1.)], True), ([ITVReg(1.)], False)):
-        np.random.seed(0)
-        Regularized(bert, mnrl(bert), regularizers)(*batch_of(bert, PAIR))
-        assert (np.random.randint(2**62) == first) == is_same
 
 
 # ---------------------------------------------------------------- other texts
@@ -533,26 +511,6 @@ def test_several_data_sets_with_a_loss_each_and_a_base_that_stays(bert, tmp_path
     with_base_given = Regularized(bert, mnrl(bert), [OutReg(1.), L2SP(1.)], base=start)
     sum(with_base_given(*batch_of(bert, PAIR)).values()).backward()
     assert all(weights.requires_grad and weights.grad is None for weights in start.parameters())
-
-
-def test_model_transformers_and_optimizers_are_as_they_were_when_the_loss_is_gone(table, monkeypatch):
-    "Two losses share a model: its hooks go with the last one."
-    monkeypatch.setattr(trainers, "DEFAULT_PROGRESS_CALLBACK", type("NotebookProgressCallback", (), {}))
-    hooks = table._load_state_dict_post_hooks
-    optimizer = torch.optim.SGD(table.parameters(), .1)
-    settings = optimizer.param_groups[0].keys()
-    defaults = [trainers.DEFAULT_PROGRESS_CALLBACK, dict(optimizers._global_optimizer_pre_hooks)]
-    first, second = (Regularized(table, LeastSquares(table), [OutReg(1.)]) for _ in range(2))
-    del first
-    assert table.preprocess(["red lamp"], prompt="why ")["prompt_length"] == 1
-    features, scores = batch_of(table, SCORED_PAIR)
-    sum(second(features, scores).values()).backward()
-    assert [trainers.DEFAULT_PROGRESS_CALLBACK, dict(optimizers._global_optimizer_pre_hooks)] == defaults
-    optimizer.step()
-    assert optimizer.param_groups[0].keys() == settings and len(hooks) == 1
-    pickle.dumps(table)
-    del second
-    assert not hooks and "preprocess" not in vars(table[0])
 
 
 CHECKPOINTING = dict(max_steps=2, gradient_checkpointing=True)

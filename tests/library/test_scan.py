@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, PlainDecorrelation, decorrelation
+from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, decorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, LEARNERS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, joint_loss
@@ -365,25 +365,6 @@ FAULTS = [ # the name that the message has
 def test_what_cannot_be_is_refused(name, attempt):
     with pytest.raises(ValueError, match=name):
         attempt()
-
-
-@pytest.mark.parametrize("kind",
-                         [np.asarray, np.ndarray.tolist, lambda x: torch.tensor(x, requires_grad=x.dtype.kind == "f")])
-def test_features_and_labels_of_any_kind_of_array_are_taken(kind):
-    features, labels = np.random.default_rng(0).normal(size=(20, 3)).astype("float32"), np.arange(20) % 2
-    weights = learn_weights(kind(features), kind(labels), generator=generator_of(), class_mass="keep").values
-    assert torch.equal(weights, learn_weights(torch.tensor(features), torch.tensor(labels), generator=generator_of(),
-                                              class_mass="keep").values)
-    reports = [diagnose_weights(weights, *arrays, generator=generator_of())
-               for arrays in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
-    assert reports[0] == reports[1]
-
-
-def test_the_slope_asks_nothing_of_the_weights_that_are_given():
-    weights = torch.ones(6)
-    features = torch.randn(6, 2, 4, generator=torch.manual_seed(0))
-    value, slope = PlainDecorrelation(features, "moment").with_slope(weights)
-    assert not weights.requires_grad and weights.grad is None and not value.requires_grad and slope.shape == (6,)
 
 
 @pytest.mark.parametrize("form, rows, way", [

@@ -178,28 +178,6 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
         assert torch.equal(second.memory.weights, uninterrupted.memory.weights)
 
 
-def test_each_of_two_losses_resumes_from_its_own_state(tmp_path):
-    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
-
-    def two_steps(**how):
-        model = CrossEncoder(str(tmp_path / "model"), device="cpu")
-        losses = {"first": SCAN(model), "second": SCAN(model, memory=20)}
-        args = CrossEncoderTrainingArguments(
-            str(tmp_path / "out"), per_device_train_batch_size=8, max_steps=4, save_strategy="steps", save_steps=4,
-            report_to="none", disable_tqdm=True, use_cpu=True)
-        CrossEncoderTrainer(model=model, args=args, train_dataset=dict.fromkeys(losses, PAIRS), loss=losses,
-                            callbacks=[loss.callback for loss in losses.values()]).train(**how)
-        return [loss.state() for loss in losses.values()]
-
-    saved = two_steps()
-    names = [path.name for path in sorted((tmp_path / "out/checkpoint-4").glob("scan_*"))]
-    assert names == ["scan_0_0.safetensors", "scan_1_0.safetensors"], "which later versions look for"
-    resumed = two_steps(resume_from_checkpoint=True)
-    assert not saved[0]["memory.features"].equal(saved[1]["memory.features"])
-    for before, after in zip(saved, resumed):
-        assert before.keys() == after.keys() and all(before[name].equal(after[name]) for name in before)
-
-
 def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tmp_path):
     "sentence-transformers 6.0 clears those of the model alone."
     model = cross_encoder(tmp_path / "model", dropout=0.)

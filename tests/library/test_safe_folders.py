@@ -7,7 +7,6 @@ import os
 import pickle
 import shutil
 import string
-from functools import partial
 
 import pytest
 import torch
@@ -26,6 +25,7 @@ SETTINGS = "sentence_bert_config.json"
 CONFIG = "config.json"
 SETTINGS_FILE = "config_sentence_transformers.json"
 WEIGHTS = "model.safetensors"
+VOCABULARIES = "tokenizer.json", "vocab.txt"
 QUERY = "encoder.layer.0.attention.self.query.weight"
 
 
@@ -64,9 +64,9 @@ def place_spy(folder, name):
     (folder / CONFIG).write_text(json.dumps(config))
 
 
-def by_settings(name, folder):
+def by_settings(folder):
     place_spy(folder, "pytorch_model.bin")
-    put(folder / SETTINGS, **{name: UNSAFE})
+    put(folder / SETTINGS, model_args=UNSAFE)
 
 
 def by_list_of_pickles(folder):
@@ -225,9 +225,8 @@ LOADING_OPTIONS = [ # how files would be read, from where, by which code, onto w
     {"model_args": [1]}, {"tokenizer_args": {"tokenizer_file": "/etc/passwd"}}, {"config_kwargs": {"subfolder": ".."}},
     {"modality_config": {"text": {"method": "save_pretrained"}}},
 ]
-KERNEL = {"attn_implementation": "somebody/kernel"}
 BERT = { # what is done -> the damage, and the file and the field that an error names
-    "model_args": (partial(by_settings, "model_args"), SETTINGS, "model_args: use_safetensors"),
+    "model_args": (by_settings, SETTINGS, "model_args: use_safetensors"),
     "list of pickles": (by_list_of_pickles, "pytorch_model.bin.index.json"),
     "list of safetensors": (by_list_of_safetensors, f"{WEIGHTS}.index.json", "pooler.dense.bias"),
     "configuration": (by_configuration, CONFIG, "transformers_weights"),
@@ -244,7 +243,7 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "no module of an encoder": (module({"type": "sentence_transformers.base.model.torch"}), "modules.json", "torch"),
     "a module above": (module({"path": "../1_Pooling"}), "modules.json", "../1_Pooling"),
     "auto_map": (fields(CONFIG, auto_map={"AutoModel": "modeling.Own"}), CONFIG, "auto_map"),
-    "a kernel": (fields(CONFIG, **KERNEL), CONFIG, "attn_implementation"),
+    "a kernel": (fields(CONFIG, attn_implementation="somebody/kernel"), CONFIG, "attn_implementation"),
     "quantized": (fields(CONFIG, quantization_config={"quant_method": "x"}), CONFIG, "quantization_config"),
     "a function of a layer": (dense(fields(CONFIG, activation_function="torch.initial_seed")),
                               "2_Dense/config.json: activation_function", "torch.initial_seed"),
@@ -284,12 +283,18 @@ SENTENCES = { # damage to what makes a vector of a text, which no cross-encoder 
         fields(SETTINGS, modality_config={"text": {"method": "forward", "method_output_name": "pooler_output"}}),
         "bert"),
     "a template that leaves its sandbox": (with_template(ESCAPE), "SecurityError"),
+    "fewer numbers than none": (fields(SETTINGS_FILE, truncate_dim=-8), "truncate_dim: ", "found -8"),
+    "another width": (fields("1_Pooling/config.json", embedding_dimension=24), "32 numbers, and its settings say 24"),
+    "no vocabulary": (lambda folder: [path.unlink() for path in folder.glob("*") if path.name in VOCABULARIES], "tokenizer"),
 }
 TABLE = {
     "only pickles": (lambda folder: (folder / WEIGHTS).rename(folder / "weights.pkl"), "weights.pkl", "pickles"),
     "no modules": (lambda folder: (folder / "modules.json").unlink(), "modules.json"),
     "half the weights": (halve(WEIGHTS), "cannot be loaded"),
     "half a tokenizer": (halve("tokenizer.json"), "tokenizer.json: Invalid JSON"),
+    "another similarity": (fields(SETTINGS_FILE, similarity_fn_name="cos"), "similarity_fn_name: ", "found 'cos'"),
+    "a long prompt": (fields(SETTINGS_FILE, prompts={"query": "who " * 500}), "prompts: query: "),
+    "no numbers": (weights(lambda tensors: {"embedding.weight": tensors["embedding.weight"][:, :0].clone()}), "0 numbers"),
     "a token without a row": (larger_tokenizer, "a token with the number 5000"),
     "weights of another name": (weights(lambda tensors: {"other": tensors["embedding.weight"]}), "cannot be loaded"),
 }
