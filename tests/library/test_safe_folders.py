@@ -25,7 +25,6 @@ SETTINGS = "sentence_bert_config.json"
 CONFIG = "config.json"
 SETTINGS_FILE = "config_sentence_transformers.json"
 WEIGHTS = "model.safetensors"
-VOCABULARIES = "tokenizer.json", "vocab.txt"
 QUERY = "encoder.layer.0.attention.self.query.weight"
 
 
@@ -163,6 +162,10 @@ def remove_weights(*names):
     return weights(lambda tensors: {name: value for name, value in tensors.items() if name not in names})
 
 
+def remove(*names):
+    return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names]
+
+
 def halve(name):
     def damage(folder):
         content = (folder / name).read_bytes()
@@ -252,7 +255,7 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "a path that is too long": (module({"path": "p" * 300}), "ppp"),
     "no list of modules": (lambda folder: (folder / "modules.json").write_text("[1]"), "modules.json: 0"),
     "no settings": (lambda folder: (folder / CONFIG).write_text("[1]"), f"{CONFIG}: "),
-    "no weights": (lambda folder: (folder / WEIGHTS).unlink(), "no weights"),
+    "no weights": (remove(WEIGHTS), "no weights"),
     "half the weights": (halve(WEIGHTS), "cannot be loaded"),
     "missing": (remove_weights(QUERY, "encoder.layer.0.output.dense.bias"), QUERY, "encoder.layer.0.output.dense.bias"),
     "renamed": (weights(lambda tensors: {f"other.{name}": tensor for name, tensor in tensors.items()}),
@@ -285,16 +288,17 @@ SENTENCES = { # damage to what makes a vector of a text, which no cross-encoder 
     "a template that leaves its sandbox": (with_template(ESCAPE), "SecurityError"),
     "fewer numbers than none": (fields(SETTINGS_FILE, truncate_dim=-8), "truncate_dim: ", "found -8"),
     "another width": (fields("1_Pooling/config.json", embedding_dimension=24), "32 numbers, and its settings say 24"),
-    "no vocabulary": (lambda folder: [path.unlink() for path in folder.glob("*") if path.name in VOCABULARIES], "tokenizer"),
+    "no vocabulary": (remove("tokenizer.json", "vocab.txt"), "tokenizer"),
 }
 TABLE = {
     "only pickles": (lambda folder: (folder / WEIGHTS).rename(folder / "weights.pkl"), "weights.pkl", "pickles"),
-    "no modules": (lambda folder: (folder / "modules.json").unlink(), "modules.json"),
+    "no modules": (remove("modules.json"), "modules.json"),
     "half the weights": (halve(WEIGHTS), "cannot be loaded"),
     "half a tokenizer": (halve("tokenizer.json"), "tokenizer.json: Invalid JSON"),
     "another similarity": (fields(SETTINGS_FILE, similarity_fn_name="cos"), "similarity_fn_name: ", "found 'cos'"),
     "a long prompt": (fields(SETTINGS_FILE, prompts={"query": "who " * 500}), "prompts: query: "),
-    "no numbers": (weights(lambda tensors: {"embedding.weight": tensors["embedding.weight"][:, :0].clone()}), "0 numbers"),
+    "no numbers": (weights(lambda tensors: {name: values[:, :0].clone() for name, values in tensors.items()}),
+                   "0 numbers"),
     "a token without a row": (larger_tokenizer, "a token with the number 5000"),
     "weights of another name": (weights(lambda tensors: {"other": tensors["embedding.weight"]}), "cannot be loaded"),
 }
