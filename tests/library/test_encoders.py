@@ -365,7 +365,9 @@ def test_a_prompt_that_pooling_leaves_out_is_left_out(originals, mode, side):
     model.tokenizer.padding_side = side
     model[1].pooling_mode = mode
     pooled_in = embed_texts(model, TEXTS)
+    assert tokenize(model, TEXTS, prompt="why ").prompt == 0
     model.set_pooling_include_prompt(False)
+    assert tokenize(model, TEXTS, prompt="why ").prompt == 2 and tokenize(model, TEXTS[:1])[:1].prompt == 0
     expected = model.encode(TEXTS, batch_size=1, normalize_embeddings=True)
     assert close(embed_texts(model, TEXTS), expected)
     assert not close(pooled_in, expected, 1e-3)

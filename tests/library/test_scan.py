@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation, decorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, LEARNERS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
-from debias_nb.losses.scan_head import ScanHead, joint_loss
-from debias_nb.losses.scan_weights import Weights, standardize
+from debias_nb.losses.scan_head import ScanHead, joint_loss, weighted_terms
+from debias_nb.losses.scan_weights import Weights, released_objective, standardize
 
 torch.set_num_threads(1)
 
@@ -261,6 +261,9 @@ def test_memories_hold_what_was_worked_out_by_hand():
     for features, weights in batches:
         ema.update(features, weights)
         queue.update(features, weights)
+    first = Memory("queue", size=3)
+    first.update(*batches[0])
+    assert first.features.flatten().tolist() == [0, 0] and first.weights.tolist() == [1, 1]
     assert ema.features.flatten().tolist() == [1, 1]
     assert ema.weights.tolist() == [1.5, 1.5]
     assert queue.features.flatten().tolist() == [0, 4, 4]
@@ -293,6 +296,8 @@ def test_the_terms_are_their_formulas():
     assert torch.isclose(terms["ce"], F.cross_entropy(head.classifier(debiased_rows), labels))
     assert torch.isclose(joint_loss(terms, cl=.5), terms["sw"] + terms["ce"] + terms["cl"] / 2)
     assert joint_loss(terms, cl=0) == terms["sw"] + terms["ce"]
+    assert torch.isclose(sum(weighted_terms(terms).values()), sum(terms.values()))
+    assert released_objective(3., torch.tensor([.5, 1.5]), .1) == 60 + (.25**2 + .75**2)
     weights = learn_weights(hidden, labels, generator=generator_of(), steps=3)
     assert isinstance(weights, Weights)
     assert torch.equal(head(hidden, labels, weights)["sw"], head(hidden, labels, weights.values)["sw"])

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -31,8 +32,10 @@ from sentence_transformers.sparse_encoder import losses as _sparse
 from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder, SparseStaticEmbedding, SpladePooling
 from transformers import BertForMaskedLM
 
+from needs import cannot_meet
 from debias_nb import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
 from debias_nb.losses.gradient_shares import gradient_length
+from debias_nb.processes import gather_rows, processes
 
 TEMPLATE = Path(__file__).with_name("trainings.md")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainings.md"
@@ -208,6 +211,10 @@ MODELS = {"CrossEntropyLoss": lambda folder: of_pairs(folder, 3), "CSRLoss": aut
 # ---------------------------------------------------------------- a training
 
 
+def mean_of_processes(value: torch.Tensor) -> float: # the same in each: all must come to the same end
+    return float(gather_rows(value.detach()[None]).mean())
+
+
 class Watch(transformers.TrainerCallback):
     "What a training shows: the loss in each step, and each term's gradient as a share of the whole, at most."
     def __init__(self):
@@ -216,10 +223,10 @@ class Watch(transformers.TrainerCallback):
     def see(self, loss, inputs, output) -> None:
         "Follow each forward pass of a loss."
         terms = output if isinstance(output, dict) else {"base": output}
-        self.losses.append(float(sum(terms.values())))
+        self.losses.append(mean_of_processes(sum(terms.values())))
         if len(self.losses) % 10 == 0 and isinstance(loss, Regularized):
             weights = [weight for weight in loss.encoder.parameters() if weight.requires_grad]
-            self.lengths = {name: float(gradient_length(terms[name], weights)) for name in loss.terms}
+            self.lengths = {name: mean_of_processes(gradient_length(terms[name], weights)) for name in loss.terms}
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs) -> None:
         gradients = [weight.grad.norm() for weight in model.parameters() if weight.grad is not None]
@@ -249,6 +256,9 @@ class Cell:
 
     def model(self):
         model = self.make_model(self.folder)
+        for part in model.modules():
+            if isinstance(part, torch.nn.Dropout): # so that a step is no chance
+                part.p = 0.
         torch.manual_seed(1)
         if self.way == "LoRA":
             of_pairs = self.kind == "CrossEncoder"
@@ -275,8 +285,9 @@ class Cell:
             settings |= {"save_strategy": "steps", "save_steps": STEPS // 2}
         trainer = TRAINERS[globals()[self.kind]]
         return trainer.training_args_class(
-            str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=4, max_steps=STEPS, seed=3,
-            learning_rate=1e-2, max_grad_norm=0., report_to="none", disable_tqdm=True, **settings)
+            str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=ROWS // processes(),
+            max_steps=STEPS, seed=3, learning_rate=1e-2, max_grad_norm=0., report_to="none", disable_tqdm=True,
+            **settings)
 
     def train(self, out: Path, alone: bool = False, resume=None):
         "Return the trained model, and what was watched."
@@ -298,9 +309,9 @@ class Cell:
         "Train, and say what is wrong with it."
         with tempfile.TemporaryDirectory() as out:
             model, watch = self.train(Path(out), alone)
-            first, last = sum(watch.losses[:4]) / 4, sum(watch.losses[-10:]) / 10
+            first, *_, last = watch.losses # of all rows
             if not last < first:
-                return f"the loss goes from {first:.4g} to {last:.4g}"
+                return f"the loss goes from {first:.4g} to {last:.4g} in {STEPS} steps"
             for name, share in watch.shares.items():
                 if not share > LEAST:
                     return f"{name} has at most {share:.1g} of the gradient"
@@ -329,7 +340,7 @@ class Cell:
         if word == "trains":
             return [word, message]
         word_alone, message_alone = self.outcome(True)
-        return ["alone " + word_alone, message_alone] if word_alone == word else [word, message]
+        return [f"alone {word}", message_alone] if word_alone == word else [word, message]
 
 
 def cells(ways=WAYS, kinds=LOSSES) -> list[tuple]:
@@ -367,7 +378,10 @@ def all_results(kinds=LOSSES) -> dict:
         folder = Path(made_in)
         save_models(folder)
         results = results_of(folder, cells([way for way in WAYS if way != "two processes"], kinds))
-        return results | in_two_processes(folder, cells(["two processes"], kinds))
+        together = cells(["two processes"], kinds)
+        if cannot_meet():
+            return results | dict.fromkeys(together, ["not tried", cannot_meet()])
+        return results | in_two_processes(folder, together)
 
 
 # ---------------------------------------------------------------- the page
@@ -396,8 +410,7 @@ def table_of(head: list[str], rows: list[list[str]]) -> str:
 
 def page(results: dict) -> str:
     "Return the page of all results."
-    sense = [result for result in results.values() if result[0] != "not alone"]
-    trained = sum(word == "trains" for word, _ in sense)
+    sense = [word for word, _ in results.values() if word != "alone refused"]
     parts, reasons = [], []
     for kind, (_, losses) in LOSSES.items():
         rows = []
@@ -405,22 +418,22 @@ def page(results: dict) -> str:
             words = []
             for way in WAYS:
                 word, message = results[kind, name, way]
-                if word == "refused":
-                    reason = message.replace(name, "the loss").partition(": ")[2] or message
+                if word not in ("trains", "alone refused"):
+                    reason = re.sub(r"^\w+Error: ", "", message.replace(name, "the loss"))
+                    reason += ", without regularizers" * word.startswith("alone")
                     reasons += [reason] * (reason not in reasons)
-                    word = f"refused ({reasons.index(reason) + 1})"
-                words.append("—" if word == "not alone" else word)
+                    word = f"{word.removeprefix('alone ')} ({reasons.index(reason) + 1})"
+                words.append("—" if word == "alone refused" else word)
             rows.append([name, *words])
         parts.append(f"## {kind}\n\n{table_of(['loss', *WAYS], rows)}\n")
-    if reasons:
-        parts.append("\n".join(["Refused:\n", *(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)), ""]))
+    parts.append("\n".join(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)) + "\n")
     with tempfile.TemporaryDirectory() as made_in:
         save_models(Path(made_in))
         head = ["model", "OutReg", "ITVReg", "MaskReg", "SimCSE", "WordDropout", "L2SP", "`wise_ft`"]
         regularizers = table_of(head, regularizer_rows(Path(made_in)))
     return TEMPLATE.read_text("utf-8").format(
-        trained=trained, all=len(sense), version=".".join(__version__.split(".")[:2]), tables="\n".join(parts),
-        regularizers=regularizers)
+        trained=sense.count("trains"), all=len(sense), steps=STEPS, version=".".join(__version__.split(".")[:2]),
+        tables="\n".join(parts), regularizers=regularizers)
 
 
 if __name__ == "__main__":
