@@ -62,8 +62,9 @@ def test_the_line_of_a_monitor_and_what_an_open_test_needs_are_worked_out():
     assert verdict_line(results("worse", "open"), "worse") == (
         "VERDICT: worse | metric=auc05 | base=0.5600 | tuned=0.5000 | change=-0.0600 [-0.0900, -0.0300] | test=like")
     assert verdict_line([], "open").endswith("change=- - | test=-")
-    loss, request = "a loss of more than 8.0 points is excluded", "to detect a change of 1 point takes about 7,200 more pairs"
-    assert needed_cases(results("open"), .01) == f"On `like` {loss}; {request}."
+    assert needed_cases(results("open"), .01) == (
+        "On `like` a loss of more than 8.0 points is excluded; "
+        "to detect a change of 1 point takes about 7,200 more pairs.")
     decision = decide(results("better", "open"), None, {"new": "new: nothing."})
     assert decision.reason.endswith("Left out, since it says nothing: new: nothing.")
     decision = decide(results("better"), None, {"like": "like: nothing."})

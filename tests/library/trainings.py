@@ -35,7 +35,7 @@ from transformers import BertForMaskedLM
 from needs import cannot_meet
 from debias_nb import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
 from debias_nb.losses.gradient_shares import gradient_length
-from debias_nb.processes import gather_rows, processes
+from debias_nb.processes import gather_rows, processes, rank
 
 TEMPLATE = Path(__file__).with_name("trainings.md")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainings.md"
@@ -315,10 +315,11 @@ class Cell:
             for name, share in watch.shares.items():
                 if not share > LEAST:
                     return f"{name} has at most {share:.1g} of the gradient"
-            model.save_pretrained(str(Path(out) / "saved"), create_model_card=False)
-            loaded = type(model)(str(Path(out) / "saved"), device="cpu")
-            if not torch.allclose(outputs_of(loaded), outputs_of(model), atol=1e-5):
-                return "the saved model gives other outputs"
+            if rank() == 0: # which alone saves a model
+                model.save_pretrained(str(Path(out) / "saved"), create_model_card=False)
+                loaded = type(model)(str(Path(out) / "saved"), device="cpu")
+                if not torch.allclose(outputs_of(loaded), outputs_of(model), atol=1e-5):
+                    return "the saved model gives other outputs"
             if self.way == "resumed":
                 again, _ = self.train(Path(out), alone, resume=str(Path(out) / f"checkpoint-{STEPS // 2}"))
                 states = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
@@ -330,9 +331,12 @@ class Cell:
     def outcome(self, alone: bool) -> list: # [word, message]
         try:
             problem = self.problem(alone)
+            outcomes = [["runs", problem] if problem else ["trains", ""]]
         except Exception as e: # whatever is raised is what a user sees
-            return ["refused", f"{type(e).__name__}: {e}"]
-        return ["runs", problem] if problem else ["trains", ""]
+            outcomes = [["refused", f"{type(e).__name__}: {e}"]]
+        if torch.distributed.is_initialized():
+            torch.distributed.broadcast_object_list(outcomes)
+        return outcomes[0]
 
     def result(self) -> list: # [word, message]
         "Return `trains`, `runs` or `refused`; with `alone` where the loss without regularizers does no better."

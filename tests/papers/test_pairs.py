@@ -196,7 +196,7 @@ def tokenizer_of(template, **special):
     ("<s> $A </s> $B </s>", {"pad_token": None}, "no padding token"),
 ])
 def test_a_tokenizer_that_cannot_lay_out_pairs_is_refused(template, special, says):
-    with pytest.raises(EncoderError, match=says):
+    with pytest.raises(EncoderError, match=rf"the tokenizer \w+ (puts|has) {says}"):
         special_tokens(tokenizer_of(template, **special))
 
 

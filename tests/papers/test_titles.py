@@ -93,7 +93,8 @@ def record(*targets, uid="A", title="x"):
     ("lbl.json.gz", [LABELS[0], LABELS[0] | {"title": "y"}], "lbl.json.gz:2: the id 'A'"),
     ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: "),
     ("filter_labels_train.txt", ["0 0 1"], "filter_labels_train.txt:1: "),
-    ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: row 0, label 3"),
+    ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: row 0, label 3 is not there: rows end at 2, "
+     "labels at 2"),
     ("filter_labels_test.txt", ["1 0"], "filter_labels_test.txt:1: row 1, label 0"),
     ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
 ])
