@@ -365,14 +365,14 @@ def in_two_processes(folder: Path, places: list[tuple]) -> dict:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
-    processes = []
-    for rank in "01":
-        variables = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+    started = []
+    for number in "01":
+        variables = os.environ | {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                                   "MASTER_PORT": port}
         command = [sys.executable, __file__, str(folder), json.dumps(places)]
-        processes.append(subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL))
-    assert [process.wait(timeout=900) for process in processes] == [0, 0]
-    first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in "01")
+        started.append(subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL))
+    assert [process.wait(timeout=900) for process in started] == [0, 0]
+    first, second = (json.loads((folder / f"{number}.json").read_text()) for number in "01")
     return {tuple(cell): max(one, other) if one[0] == other[0] else ["refused", "the processes differ"]
             for cell, one, other in zip(places, first, second, strict=True)}
 
