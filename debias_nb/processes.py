@@ -39,11 +39,9 @@ def rank() -> int:
 
 
 def unwrap(model):
-    "Return the model inside DistributedDataParallel or torch.compile."
-    modules = model._modules
-    while "_orig_mod" in modules or "module" in modules:
-        model = modules.get("_orig_mod") or modules["module"]
-        modules = model._modules
+    "Return the model inside DistributedDataParallel or torch.compile; what is no model, as it is."
+    while {"_orig_mod", "module"} & getattr(model, "_modules", {}).keys():
+        model = model._modules.get("_orig_mod") or model._modules["module"]
     return model
 
 

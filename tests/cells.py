@@ -1,17 +1,12 @@
 "What the notebooks of papers define, without running them, and runs for made-up records."
-import ast
 import json
 import re
-from pathlib import Path
-from types import SimpleNamespace
 
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
 from debias_nb.papers.settings.answers import AnswersCorpus
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.runs.config import RunConfig
 from debias_nb.runs.settings import MethodConfig
-
-PAPERS = Path(__file__).resolve().parents[1] / "nbs/papers"
 
 
 def python_of(cell):
@@ -20,21 +15,16 @@ def python_of(cell):
     return "" if source.startswith("%%") else re.sub(r"(?m)^%.*$", "", source)
 
 
-def is_definition(statement):
-    "An import, a function, or a constant."
-    if isinstance(statement, ast.Assign):
-        return all(isinstance(name, ast.Name) and name.id.isupper() for name in statement.targets)
-    return isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef)
-
-
-def defined_in(name):
-    "Functions and constants of a notebook, `itvreg/table09`."
-    cells = json.loads((PAPERS / f"{name}.ipynb").read_text("utf-8"))["cells"]
-    code = "\n".join(python_of(cell) for cell in cells if cell["cell_type"] == "code")
-    statements = [statement for statement in ast.parse(code).body if is_definition(statement)]
-    names = {}
-    exec(compile(ast.Module(statements, []), name, "exec"), names)
-    return SimpleNamespace(**names)
+def texts(path):
+    "The Markdown of a page, or of a notebook with what it shows."
+    if path.suffix == ".md":
+        yield path.read_text("utf-8")
+        return
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "markdown":
+            yield "".join(cell["source"])
+        for output in cell.get("outputs", []):
+            yield "".join(output.get("data", {}).get("text/markdown", ""))
 
 
 # by task
@@ -66,5 +56,3 @@ def rows_of(table: str) -> list[dict[str, str]]: # table: Markdown
 
 def number(text: str) -> float:
     return float(text.replace("−", "-"))
-
-

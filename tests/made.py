@@ -26,7 +26,7 @@ from debias_nb.runs.records import make_record
 WORDS = "red blue old new large small kettle lamp chair table for with of the how what why ? . ,".split()
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-VOCABULARY = [*SPECIAL, *WORDS, "##s", "##ing", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+VOCABULARY = [*dict.fromkeys([*SPECIAL, *WORDS, "##s", "##ing", *LETTERS, *(f"##{letter}" for letter in LETTERS)])]
 
 
 def bert(folder, layers=1, seed=0):

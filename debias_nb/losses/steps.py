@@ -173,14 +173,16 @@ def base_of(
 ) -> tuple: # the frozen base encoder, or None; the memory of its embeddings, or None
     """Return the base encoder and its memory.
 
-    A copy has weights that are not trained in common with the model. Raises `ValueError` for the model itself, or an
-    encoder of another make."""
+    A copy has weights that are not trained in common with the model. Raises `ValueError` for the model itself, what
+    is no model, or an encoder of another make."""
     memory = None
     if callable(base) and not isinstance(base, torch.nn.Module):
         memory = base
-        base = base.model
+        base = getattr(base, "model", base)
     if base is model:
         raise ValueError("`base` is the model itself, which training will change: leave it out, or pass a deep copy")
+    if base is not None and outputs_of(base) is None:
+        raise ValueError(f"`base` is {base!r:.60}, and no model of sentence-transformers: load it, load_encoder(NAME)")
     if not any(regularizer.needs_base for regularizer in regularizers):
         return None, memory
     if base is None:

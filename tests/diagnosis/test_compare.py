@@ -23,12 +23,6 @@ def found(tmp_path_factory):
                    folder=tmp_path_factory.mktemp("models"))
 
 
-def test_each_method_has_a_row_for_each_test_and_seed(found):
-    counts = found.scores.query("part == 'all'").groupby(["method", "test", "metric"]).size().unstack(0)
-    assert counts.loc[("new", "auc05")].to_dict() == {"base": 1, "outreg": 2, "plain": 2, "wise-ft:0.25": 2}
-    assert [*found.differences("base").method.unique()] == ["wise-ft:0.25", "plain", "outreg"]
-
-
 def test_plain_has_the_numbers_of_diagnose(found):
     base = load_model(small_encoder())
     settings = settings_for("static", learning_rate=.05, epochs=1, batch_size=50)

@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from debias_nb.diagnosis import why
-from debias_nb.diagnosis.decision import ANSWERS, Averaged, Call, Result, averaged, decide, fits, results_of
+from debias_nb.diagnosis.decision import ANSWERS, Averaged, Call, Result, averaged, decide, fits, needed_cases
+from debias_nb.diagnosis.decision import results_of, verdict_line
 from debias_nb.diagnosis.pairs import PairFile
 from debias_nb.diagnosis.test_sets import as_test, difference
 from debias_nb.diagnosis.verdicts import NEW, judge_changes, lines, verdicts
@@ -55,6 +56,19 @@ def distinct(name, labels, scores):
     left, right = ([f"{side} {number}" for number in range(len(labels))] for side in "ab")
     frame = pd.DataFrame({"left": left, "right": right, "label": np.asarray(labels, int), "line": range(len(labels))})
     return as_test(name, PairFile(name, frame, ""), scores)
+
+
+def test_the_line_of_a_monitor_and_what_an_open_test_needs_are_worked_out():
+    assert verdict_line(results("worse", "open"), "worse") == (
+        "VERDICT: worse | metric=auc05 | base=0.5600 | tuned=0.5000 | change=-0.0600 [-0.0900, -0.0300] | test=like")
+    assert verdict_line([], "open").endswith("change=- - | test=-")
+    assert needed_cases(results("open"), .01) == (
+        "On `like` a loss of more than 8.0 points is excluded; "
+        "to detect a change of 1 point takes about 7,200 more pairs.")
+    decision = decide(results("better", "open"), None, {"new": "new: nothing."})
+    assert decision.reason.endswith("Left out, since it says nothing: new: nothing.")
+    decision = decide(results("better"), None, {"like": "like: nothing."})
+    assert decision.word == "open" and "Left out" not in decision.reason
 
 
 LABELS = np.arange(300) % 3 == 0

@@ -4,10 +4,8 @@ import torch
 import transformers
 from datasets import Dataset
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-from typer.testing import CliRunner
 
-from debias_nb.commands.cli import app
-from debias_nb.diagnosis.demo import BRANDS, demo, offers, small_encoder
+from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.evaluator import DiagnosisEvaluator
 from debias_nb.trainer import QuietTrainer, training_arguments
 
@@ -19,22 +17,6 @@ def one_thread():
     transformers.utils.logging.set_verbosity_error()
     yield
     torch.set_num_threads(threads)
-
-
-def test_where_nothing_can_be_written_nothing_is_computed(tmp_path, monkeypatch):
-    monkeypatch.setattr("debias_nb.diagnosis.demo.demo", lambda: pytest.fail("it is computed"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo").mkdir()
-    (tmp_path / "demo/index.html").write_text("mine")
-    run = CliRunner().invoke(app, ["demo"])
-    assert run.exit_code == 2 and "demo/index.html: the file exists, and is no page" in run.stderr, run.output
-
-
-def test_the_page_says_what_was_planted():
-    found = demo()
-    assert found.decision.call in ("do not ship", "ship averaged")
-    assert dict(zip(found.verdicts.test, found.verdicts.verdict)) == {"like": "better", "new": "worse"}
-    assert found.words["gained"].word.head(6).isin(BRANDS).all()
 
 
 def test_the_trainer_keeps_the_step_whose_worst_change_is_smallest(tmp_path):

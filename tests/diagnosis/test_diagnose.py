@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from planted_case import WORLD, alarms, planted_case
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, WordEmbeddings
@@ -28,7 +27,6 @@ from debias_nb.diagnosis.diagnose import Diagnosis, diagnose
 from debias_nb.diagnosis.models import load_model, pair_scores
 from debias_nb.diagnosis.programs import NO_HARM
 from debias_nb.encoders.tokens import EncoderError
-from debias_nb.settings import WorldConfig
 
 torch.set_num_threads(1)
 WORDS = [word for word in made.WORDS if word.isalpha()]
@@ -53,11 +51,6 @@ def files(tmp_path_factory):
 def tables(folders, files):
     tests = {name: str(files / f"{name}.csv") for name in ("iid", "new")}
     return diagnose(folders["table"], folders["other table"], str(files / "train.csv"), tests, seed=3)
-
-
-@pytest.mark.slow
-def test_nothing_is_found_where_there_is_nothing():
-    assert not alarms(planted_case(WorldConfig(seed=0, **WORLD), 100, 0, ["iid"]))
 
 
 # ---------------------------------------------------------------- numbers by others

@@ -5,16 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Router
 
 from debias_nb.diagnosis.demo import BRANDS, offers, small_encoder
 from debias_nb.diagnosis.models import (
-    Scorer, cutting, kind_of, load_model, mixed_scorer, pair_scores, round_scores, search_corpus, vectors_of)
+    Scorer, load_model, mixed_scorer, pair_scores, round_scores, search_corpus)
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
-from tqdm.auto import tqdm
 
 WORLD = WorldConfig(types=16, unseen_types=6, train_pairs=400, broad_pairs=800, queries=60, items=200)
 
@@ -58,15 +55,6 @@ def test_long_vectors_of_brands_hide_what_is_a_match():
     assert above["base"] > .4 > .1 > abs(above["tuned"])
 
 
-def test_what_is_no_model_of_text_is_refused(encoders):
-    with pytest.raises(EncoderError, match="got Linear"):
-        kind_of(torch.nn.Linear(2, 2))
-    other_ways = SentenceTransformer(modules=[Router(dict(zip(("question", "answer"), map(list, encoders))))])
-    with pytest.raises(EncoderError, match="use one alone"):
-        kind_of(other_ways)
-    assert [kind_of(encoder) for encoder in encoders] == ["static", "static"]
-
-
 def test_a_saved_folder_is_loaded_by_its_name_and_refused_where_its_weights_are_pickles(encoders, tmp_path):
     saved = tmp_path / "saved"
     encoders[0].save(str(saved), create_model_card=False)
@@ -79,12 +67,6 @@ def test_a_saved_folder_is_loaded_by_its_name_and_refused_where_its_weights_are_
         load_model(str(pickled))
     with pytest.raises(EncoderError, match="no such folder"):
         load_model("./nowhere")
-
-
-def test_models_that_cut_texts_alike_are_known_as_such(scorers):
-    assert cutting(scorers["base"]) == cutting(scorers["tuned"]) and scorers["base"].limit is None
-    vectors = vectors_of(scorers, ["kettle of things", "lamp"], 0, tqdm(disable=True))
-    assert len({of_model.shape for of_model in vectors.values()}) == 1
 
 
 def test_scores_are_rounded_to_what_float32_holds():

@@ -9,8 +9,6 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator, RerankingEvaluator
 from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from tokenizers import Tokenizer, models as tokenizers, pre_tokenizers
 
 import made
 from debias_nb.diagnosis.pairs import PairFile
@@ -186,71 +184,4 @@ def test_what_shares_no_text_with_training_is_told_as_if_it_stood_alone(models):
     assert few.failing("unsure") == ["new"]
 
 
-def test_a_comparison_tells_it_too(models):
-    train, new = half_leaked()
-    asked = dict(methods="base,plain", seeds=2, epochs=1, batch_size=30)
-    found = compare(models[0], train, {"new": new}, **asked)
-    alone = compare(models[0], train, {"new": new[60:]}, **asked)
-    apart = found.scores[found.scores.part == NEW].value
-    assert apart.tolist() == pytest.approx(alone.scores.value.tolist(), abs=1e-12)
-    differences = found.differences("base", part=NEW)
-    assert differences.change.tolist() == pytest.approx(alone.differences("base").change.tolist(), abs=1e-9)
-
-
 # ---- a vocabulary that grows
-
-def test_a_model_with_more_words_is_compared_without_averaged_weights(tmp_path):
-    base, tuned = (SentenceTransformer(str(made.bert(tmp_path / name)), device="cpu") for name in ("base", "tuned"))
-    tuned.tokenizer.add_tokens(["teapot", "samovar"])
-    with torch.no_grad():
-        tuned[0].auto_model.resize_token_embeddings(len(tuned.tokenizer))
-        for weight in tuned.parameters():
-            weight += .01
-    pairs = made.some_pairs(seed=1)
-    pairs["left"] = [f"{text} teapot" for text in pairs.left]
-
-    found = diagnose(base, tuned, made.some_pairs(), {"new": pairs})
-    assert np.isfinite(found.verdicts.change).all() and found.averaged.empty
-
-
-def ranker(yes, no):
-    "A static encoder: `ask` is the first of two directions, `yes` and `no` are as given, each number has its own."
-    words = ["ask", "yes", "no", *map(str, range(60))]
-    tokenizer = Tokenizer(tokenizers.WordLevel({word: i for i, word in enumerate(words)}, unk_token="ask"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    weights = np.zeros((63, 62), "float32")
-    weights[:3, :2] = [[1, 0], yes, no]
-    weights[3:, 2:] = np.eye(60)
-    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
-
-
-def each_form(queries=60):
-    "The same questions as labeled pairs, as candidates, and with a corpus."
-    rows = [(i, f"ask {i}", f"{word} {i}", int(word == "yes"), i + 1) for i in range(queries) for word in ("yes", "no")]
-    frame = pd.DataFrame(rows, columns=["query", "left", "right", "label", "line"])
-    matches = frame[frame.label == 1].reset_index(drop=True).assign(document=range(queries))
-    corpus = [*matches.right, *frame.right[frame.label == 0]]
-    return {
-        "pairs": frame[["left", "right", "label"]],
-        "candidates": PairFile("c", frame, "of candidates", form="candidates"),
-        "retrieval": PairFile("r", matches, "of a corpus", form="retrieval", corpus=corpus)}
-
-
-FIRST, SECOND = (1, 0), (0, 1)
-OUTCOMES = {"none lost": ((FIRST, SECOND), ((1, .1), SECOND)), "all lost": ((FIRST, SECOND), (SECOND, FIRST)),
-            "all tied": ((FIRST, FIRST), (SECOND, SECOND)), "none was won": ((SECOND, FIRST), ((.1, 1), FIRST))}
-
-
-@pytest.mark.parametrize("base, tuned", OUTCOMES.values(), ids=OUTCOMES)
-@pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
-def test_whatever_was_lost_makes_a_page(form, base, tuned):
-    found = diagnose(ranker(*base), ranker(*tuned), tests={"new": each_form()[form]})
-    lost = len(json.loads(found.json())["lost"]["new"])
-    assert (lost > 0) == (base[0] == FIRST and tuned[0] == SECOND and base != (FIRST, FIRST)), lost
-    assert "<title>" in found.html()
-
-
-@pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
-def test_one_question_is_too_small(form):
-    with pytest.raises(ValueError, match="new.*too few"):
-        diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), tests={"new": each_form(1)[form]})

@@ -8,13 +8,9 @@ from contextlib import contextmanager
 import pytest
 from typer.testing import CliRunner
 
-from debias_nb.checks import ConfigError
-from debias_nb.data.registry import load_registry
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.commands.cli import app
-from debias_nb.papers.pages.frame import Results
-from debias_nb.papers.pages.claims import read_claims
 from harness import QUICK, make_project
 
 
@@ -123,37 +119,7 @@ def test_a_damaged_list_of_weights_is_named(tmp_path, monkeypatch, content, word
 
 # claims
 
-CLAIMS = """\
-claims:
-  - id: A1
-    statement: A claim.
-    printed: [{label: Base, table: table1, method: Base, column: IID, relation: ">="}]
-"""
-DAMAGED_CLAIMS = {
-    "half a file": (lambda text: text[:-12], "line "),
-    "a claim without a statement": (replacement("    statement: A claim.\n", ""), "a claim has a `statement`"),
-    "a claim that occurs twice": (lambda text: text + text.partition("\n")[2], "A1 occurs twice"),
-    "a cell that is not printed": (replacement("IID", "OOF"), "A1: no column 'OOF'"),
-    "an unknown relation": (replacement(">=", "=>"), "A1: no relation '=>'"),
-    "an unknown key": (replacement("method:", "metod:"), "printed.0.metod: unknown key; did you mean 'method'?"),
-    "another id": (replacement("A1", "1A"), "claims.0.id"),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGED_CLAIMS)
-def test_claims(name, tmp_path, monkeypatch):
-    change, sentence = DAMAGED_CLAIMS[name]
-    project = make_project(tmp_path)
-    damaged_text = change(CLAIMS)
-    assert damaged_text != CLAIMS
-    (project / "experiments/itvreg/claims.yaml").write_text(damaged_text)
-    monkeypatch.chdir(project)
-    with no_change(project), pytest.raises(ConfigError) as e:
-        read_claims("itvreg", Results())
-    assert sentence in str(e.value) and "experiments/itvreg/claims.yaml" in str(e.value), e.value
-
-
-# encoders that are kept; of folders test_model_folders.py asks
+# encoders that are kept; of folders tests/library/test_safe_folders.py asks
 
 def cut(path, share=2):
     path.write_bytes(path.read_bytes()[:path.stat().st_size // share])
@@ -184,12 +150,3 @@ def test_kept_encoders(name, planted_cache, tmp_path):
 
 
 # data
-
-def test_a_registry_of_ones_own(tmp_path, monkeypatch):
-    path = tmp_path / "datasets.yaml"
-    files = "[{file: ../../etc/passwd, format: x}]"
-    path.write_text(f"datasets:\n  ours: {{title: a, licence: b, citation: c, by_hand: d, files: {files}}}\n")
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    with no_change(tmp_path), pytest.raises(ConfigError, match="datasets.ours.files.0.file") as e:
-        load_registry()
-    assert str(path) in str(e.value)

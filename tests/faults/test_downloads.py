@@ -7,12 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import huggingface_hub
 import pytest
-from huggingface_hub import constants
 
 from debias_nb.settings import EncoderConfig
 from debias_nb.data import registry as r
@@ -141,12 +139,6 @@ def test_a_file_of_data(mode, site):
     assert [path.name for path in site.folder.iterdir()] == ["a.tsv"]
 
 
-def test_what_is_elsewhere_is_taken_when_it_is_the_same(site, monkeypatch):
-    site.mode = "sent elsewhere"
-    monkeypatch.setattr("test_downloads.CHANGED_FILE", GOOD)
-    assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
-
-
 LOCATE = """
 import sys
 from debias_nb.data.registry import locate
@@ -229,28 +221,5 @@ def test_an_encoder(name, hub):
     with pytest.raises(EncoderError) as e:
         load_encoder(EncoderConfig(name="pinned", kind="static"))
     assert sentence in str(e.value), e.value
-    hub(lambda folder: None)
-    assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None
-
-
-@pytest.mark.parametrize("mode", ["cut off", "404", "503", "hung up", "a page of a login", "sent in a circle"])
-def test_a_hub_that_answers_wrongly(mode, site, hub, monkeypatch, tmp_path):
-    "With the hub's own client."
-    monkeypatch.undo()
-    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    # it asks again and again, and waits up to eight seconds between
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    site.mode = mode
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", site.address)
-    template = site.address + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    with warnings.catch_warnings(), pytest.raises(EncoderError) as e:
-        warnings.simplefilter("ignore")
-        load_encoder(EncoderConfig(name="pinned", kind="static"))
-    assert f"me/pinned at {COMMIT} (" in str(e.value), e.value
-    assert not list((tmp_path / "hub").rglob("*.safetensors")), "nothing is found under its name"
     hub(lambda folder: None)
     assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None

@@ -8,21 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
 import made
-from harness import CELL, NOTEBOOK, said_by, start, wait_until
-from debias_nb.checks import ConfigError
-from debias_nb.files import load_config
-from debias_nb.data import tables
+from harness import said_by, start
 from debias_nb.data.registry import DataError
 from debias_nb.diagnosis import diagnose as diagnosing
 from debias_nb.commands.cli import app
-from debias_nb.runs.config import ExperimentConfig
 
 torch.set_num_threads(1)
 
@@ -71,15 +66,6 @@ def test_a_test_has_a_name_that_can_be_written(folder, models, name):
         diagnosing.diagnose(models["base"], models["tuned"], tests={name: "new.csv"})
     long = diagnosing.diagnose(models["base"], models["tuned"], tests={"long" * 80: "new.csv"})
     assert (long.save(folder / "out").exists())
-
-
-@pytest.mark.parametrize("error, sentence", [(MemoryError(), "there is not enough memory"),
-                                             (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
-def test_memory_that_is_not_enough_is_told_in_a_sentence(folder, models, monkeypatch, error, sentence):
-    def too_large(*_, **__):
-        raise error
-    monkeypatch.setattr(tables, "read_text", too_large)
-    check_refusal(run_diagnose(models), f"debias-nb: {sentence}")
 
 
 def _hard_link(folder):
@@ -151,56 +137,7 @@ def test_the_verdict_is_said_also_where_the_page_cannot_be_written(folder, model
     assert "\nnew: " in run.stdout and not list(folder.glob("out/*"))
 
 
-@pytest.mark.parametrize("command", ["diagnose", "compare"])
-@pytest.mark.parametrize("out", ["", "  ", "train.csv"])
-def test_a_folder_has_a_name(folder, command, out):
-    listing = contents(folder)
-    files = ["--base", "x", "--train", "train.csv", "--test", "new=new.csv"]
-    run = shell(command, *files, *(["--tuned", "y"] if command == "diagnose" else []), "--out", out)
-    check_refusal(run, f"--out: a folder is expected, got {out!r}")
-    assert contents(folder) == listing
-
-
-def test_one_test_that_is_too_small_does_not_end_the_command(folder, models):
-    made.some_pairs(4).to_csv("few.csv", index=False)
-    run = run_diagnose(models, "--test", "few=few.csv", "--out", "out")
-    assert run.exit_code == 0 and "few: 4 pairs are too few" in run.stdout, run.output
-    assert {row["test"] for row in json.loads(Path("out/report.json").read_text("utf-8"))["verdicts"]} == {"new"}
-    run = run_diagnose(models, "--test", "few=few.csv", "--fail-on", "unsure")
-    assert run.exit_code == 1 and "few" in run.stdout.splitlines()[-2], run.output
-    Path("new.csv").write_bytes(Path("few.csv").read_bytes())
-    check_refusal(run_diagnose(models), "new: 4 pairs are too few")
-
-
-def test_a_comparison_spares_files_that_are_not_its_own(folder, models):
-    (folder / "out").mkdir()
-    (folder / "out/report.json").write_text("{}")
-    run = shell(
-        "compare", "--base", models["base"], "--train", "train.csv", "--test", "new=new.csv", "--out", "out",
-        "--overwrite")
-    check_refusal(run, "out/report.json: the file exists, and is no page of debias-nb")
-    assert contents(folder / "out") == {"report.json": b"{}"}
-
-
 # ---- YAML
-
-HUGE = {
-    "a number of many parts": ("a: " + ":".join(["59"] * 3000) + ":59.5\n", "is no number in decimal digits"),
-    "a long text": ("profile: " + "x" * 10**6 + "\n", "profile: Input should be"),
-    "a long key": ("x" * 1000 + ": 1\n", "unknown key"),
-}
-
-
-@pytest.mark.parametrize("text, words", HUGE.values(), ids=HUGE)
-def test_yaml_is_read_in_bounded_time_with_a_bounded_message(tmp_path, text, words):
-    path = tmp_path / "m.yaml"
-    path.write_text(text)
-    start = time.process_time()
-    with pytest.raises(ConfigError) as e:
-        load_config(path, ExperimentConfig)
-    assert time.process_time() - start < 10
-    assert words in str(e.value) and len(str(e.value)) < 20_000
-
 
 # ---- Ctrl-C
 
@@ -228,53 +165,3 @@ def test_ctrl_c_ends_with_one_line_at_any_moment(folder, models, seconds):
     if child.returncode: # it has not come to its end before
         assert child.returncode == 130
         assert text.strip().splitlines()[-1].endswith("debias-nb: interrupted") and "Traceback" not in text, text
-
-
-# a background process of a shell starts with SIGINT ignored
-STOPPING_CELL = """
-import signal
-from pathlib import Path
-from typer import Typer
-from debias_nb.commands.terminal import UserGroup, interruptible
-from debias_nb.papers.pages.execution import run_notebook
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-app = Typer(cls=UserGroup)
-
-@app.command()
-def go():
-    with interruptible():
-        run_notebook(Path("t.ipynb"), {}, Path("out.ipynb"), Path("."))
-
-@app.command()
-def other():
-    pass
-
-app(["go"])
-"""
-AT_WORK = """
-import time
-from joblib import Parallel, delayed
-
-def work(i):
-    open(f"begun{i}", "w").close()
-    time.sleep(200)
-
-Parallel(2)(delayed(work)(i) for i in range(2))
-"""
-
-
-def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
-    "Its workers end with it, and its cell does not say that they are lost."
-    cell = CELL | {"id": "b", "metadata": {}, "source": AT_WORK}
-    (tmp_path / "t.ipynb").write_text(json.dumps(NOTEBOOK | {"cells": [CELL, cell]}))
-    child = start( # as a shell starts it
-        [sys.executable, "-c", STOPPING_CELL], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    wait_until(lambda: all((tmp_path / f"begun{i}").exists() for i in range(2)), "both workers", every=.1)
-    os.killpg(child.pid, signal.SIGINT)
-    message = said_by(child)
-    assert child.returncode == 130
-    *first_lines, last = message.splitlines()
-    assert last == "debias-nb: interrupted; finished runs are kept, and the same command goes on from there"
-    # a kernel may name a task that it drops
-    assert len(first_lines) <= 2 and "Worker" not in message and "Traceback" not in message

@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformerTrainer
 
 import made
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, TokenizedTexts, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tokenize
-from debias_nb.trainer import training_arguments
-from debias_nb import OutReg, Regularized
 
 AUTHORS = np.repeat(np.arange(8), 4)
 
@@ -73,33 +70,6 @@ def test_texts_by_their_tokens_are_those_by_number(model, make):
     column = {name.removeprefix("text_"): value for name, value in batch.items() if name.startswith("text_")}
     mine = by_text([model.preprocess([TEXTS[i] for i in ROWS])], batch["label"])
     assert torch.isclose(mine, by_row([column], batch["label"]), atol=1e-6) and mine > .01
-
-
-def train(model, loss, folder, data, **changes):
-    settings = dict(per_device_train_batch_size=8, learning_rate=1e-2, num_train_epochs=2, seed=1, use_cpu=True)
-    args = training_arguments(folder, **settings | changes)
-    trainer = SentenceTransformerTrainer(model=model, args=args, train_dataset=data, loss=loss)
-    trainer.train()
-    return trainer
-
-
-SINGLE = Dataset.from_dict({"text": TEXTS, "label": AUTHORS})
-DOUBLE = Dataset.from_dict({"anchor": TEXTS[::4], "positive": TEXTS[1::4]})
-
-
-@pytest.mark.parametrize("data, arguments", [(SINGLE, {"batch_sampler": AuthorPairSampler}), (DOUBLE, {})])
-@pytest.mark.parametrize("kind", ["product", "arr", "regularized"])
-def test_the_trainer_trains_with_it(model, kind, data, arguments, tmp_path):
-    start = [weights.clone() for weights in model.parameters()]
-    loss = ARR(model, TEXTS, model) if kind == "arr" else ProductOfExperts(model, TEXTS)
-    if kind == "regularized":
-        loss = Regularized(model, loss, [OutReg(.1)])
-    trainer = train(model, loss, tmp_path, data, **arguments)
-    assert any(not torch.equal(a, b) for a, b in zip(start, model.parameters()))
-    model.save(str(tmp_path / "saved"))
-    if kind != "regularized":
-        assert loss.citation.split("{")[1].split(",")[0] in (tmp_path / "saved/README.md").read_text("utf-8")
-    assert np.isfinite(trainer.state.log_history[-1]["train_loss"])
 
 
 def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):

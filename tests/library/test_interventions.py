@@ -69,6 +69,7 @@ def test_the_tokens_with_the_smallest_bits_are_chosen(model, share, counts):
         places = tokens.ordinary[i].nonzero().flatten().tolist()
         places.sort(key=lambda place: bit(6, 2, int(rows[i]), place, 0))
         assert choices[i].nonzero().flatten().tolist() == sorted(places[:count])
+    assert choose(tokenize(model, ["", "red"]), share, 6, 2)[1].tolist() == [0, 0], "nor has one without a word any"
     by_key = choose(tokens, share, 6, 2, row_keys(tokens))
     assert torch.equal(choose(tokens, share, 6, 2)[0], by_key[0])
 

@@ -178,6 +178,17 @@ def test_texts_are_read_behind_their_prompt_or_it_is_said(tmp_path, make):
         OutReg(prompt="why ")
 
 
+def test_texts_of_token_vectors_are_documents_unless_it_is_said(folder):
+    model = trainings.colbert(folder)
+    for options, task in (({}, "document"), ({"task": "query"}, "query"), ({"task": "document"}, "document")):
+        regularizer = OutReg(1., texts=OTHER_TEXTS, texts_per_batch=99, **options)
+        loss = Regularized(model, loss_of(model), [regularizer])
+        loss(*batch_of(model))
+        expected = model.preprocess(OTHER_TEXTS, task=task)["input_ids"]
+        assert loss.streams[0].column.tokens.ids.shape == expected.shape
+        assert torch.equal(loss.streams[0].column.tokens.ids, expected)
+
+
 def test_texts_of_a_router_are_read_by_the_route_that_is_named(folder):
     parts = [list(trainings.of_texts(folder)) for _ in range(2)]
     model = SentenceTransformer(modules=[Router.for_query_document(*parts)], device="cpu")

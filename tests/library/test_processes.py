@@ -2,7 +2,6 @@
 import copy
 import os
 import random
-import socket
 import subprocess
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from sentence_transformers import SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
 
 import made
+from needs import cannot_meet
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from debias_nb.losses.authors import ARR, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
@@ -195,23 +195,11 @@ t.torch.save(found, {saved!r} + os.environ["RANK"])
 """
 
 
-def can_meet():
-    "Why processes cannot train together here; None if they can."
-    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
-        return "this torch has no gloo"
-    try:
-        with socket.socket() as connection:
-            connection.bind(("127.0.0.1", 0))
-    except OSError as error:
-        return f"no process can listen on this machine ({error})"
-    return None
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     "What one process gives, and what each of two does."
-    if can_meet():
-        pytest.skip(can_meet())
+    if cannot_meet():
+        pytest.skip(cannot_meet())
     folder = tmp_path_factory.mktemp("processes")
     made.bert(folder)
     made.table(folder)

@@ -1,5 +1,4 @@
 "Run records: what is one, how one is written and read, and what is published."
-import errno
 import json
 import math
 import multiprocessing
@@ -23,7 +22,7 @@ from debias_nb import files
 from debias_nb.settings import EncoderConfig, WorldConfig
 from debias_nb.runs.config import OWN_PROFILE, RunConfig
 from debias_nb.runs.settings import CorpusConfig, PairMethod, PairTraining
-from debias_nb.runs import origin, parquet as parquets
+from debias_nb.runs import origin
 from debias_nb.runs.publish import publish, unfounded
 from debias_nb.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
 from debias_nb.runs.runner import run_or_load
@@ -155,24 +154,6 @@ def test_a_writer_killed_at_any_step_leaves_the_old_record_or_the_new_one(store,
     assert 5 < count < len(values)
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_full_disk_leaves_what_was_there(store, monkeypatch, error):
-    for seed in (0, 1):
-        store.append(small(seed))
-    store.publish(PLACE)
-    store.append(small(1, curve=[1.]))
-    files = {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()}
-
-    def fails(fd):
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(os, "fsync", fails)
-    for write in (partial(store.append, small(1)), partial(store.append, small(2)), partial(store.publish, PLACE)):
-        with pytest.raises(RecordError, match=f"demo.small.* could not be written: {os.strerror(error)}"):
-            write()
-    assert {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()} == files
-
-
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").touch()
     store = Store(tmp_path / "file")
@@ -266,19 +247,6 @@ def test_a_record_of_a_version_without_checksums_is_read(store):
     path = store.file(store.append(small(3)))
     path.write_bytes(text(small(3)))
     assert store.all() == [small(3)]
-
-
-def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
-    "In a process of its own, which would wait for ever."
-    store.append(small(1))
-    os.mkfifo(store.file(small(3)))
-    os.mkfifo(store.folder / "itvreg/other.small.parquet")
-    code = "import sys\nfrom debias_nb.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered_files()\n" \
-        "print(len(store.all()), *store.publish('itvreg/demo.small')[1])"
-    process = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
-    assert process.stdout.startswith("1 ") and process.stdout.endswith("is left out, and stays: a file is "
-                                                                       "expected\n"), process.stderr
-    assert "other.small.parquet is left out: a file is expected" in process.stderr
 
 
 @pytest.mark.parametrize("field, changes", {
@@ -398,19 +366,6 @@ def test_an_experiment_may_publish_the_first_resamples_of_each_test_alone(store)
         assert record["replicates"] == {"quora": {"auc": [.3, .1]}, "news": {"auc": [.4]}}
         assert record | {"replicates": resamples} == small(3, replicates=resamples), "all else is as it was"
         store.append(small(4))
-
-
-def test_a_record_that_is_written_while_it_is_published_stays(store, parquet, monkeypatch):
-    newer = small(1, metrics={"quora": {"auc": .75}})
-
-    def write_published(*arguments):
-        parquets.write_published(*arguments)
-        store.append(newer)
-
-    store.append(small(1))
-    monkeypatch.setattr("debias_nb.runs.records.write_published", write_published)
-    store.publish(PLACE)
-    assert store.find(with_seed(1)) == newer
 
 
 def test_a_flipped_bit_never_reads_as_other_or_fewer_records(store, parquet):
@@ -590,19 +545,6 @@ def test_a_damaged_line_of_hashes_is_named(clone, line):
     path.write_bytes(f"{first}{first if line == 2 else line}\n".encode("latin-1"))
     with pytest.raises(RecordError, match="sha256.txt:2: a sha256 and the name of a file are expected"):
         found_in(root)
-
-
-@pytest.mark.parametrize("name", ["a.json", "a[1].json"])
-def test_what_a_dead_process_began_to_write_is_removed(tmp_path, name):
-    path = tmp_path / name
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    left, others = [path.with_name(f"{name}.part-{process}") for process in (dead.pid, 10**30)], [
-        path.with_name(other) for other in (f"{name}.part-{os.getppid()}", f"b.part-{dead.pid}", f"{name}.part-1x")]
-    for part in left + others:
-        part.write_text("half")
-    files.write_whole(path, "whole")
-    assert path.read_text() == "whole" and {*tmp_path.iterdir()} == {path, *others}
 
 
 def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch):

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from debias_nb.losses.decorrelation import decorrelation, through_features, through_samples
 from debias_nb.losses.scan import FUNCTION_KINDS, LEARNERS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
-from debias_nb.losses.scan_head import ScanHead, joint_loss
-from debias_nb.losses.scan_weights import Weights, standardize
+from debias_nb.losses.scan_head import ScanHead, joint_loss, weighted_terms
+from debias_nb.losses.scan_weights import Weights, released_objective, standardize
 
 torch.set_num_threads(1)
 
@@ -270,6 +270,9 @@ def test_memories_hold_what_was_worked_out_by_hand():
     for features, weights in batches:
         ema.update(features, weights)
         queue.update(features, weights)
+    first = Memory("queue", size=3)
+    first.update(*batches[0])
+    assert first.features.flatten().tolist() == [0, 0] and first.weights.tolist() == [1, 1]
     assert ema.features.flatten().tolist() == [1, 1]
     assert ema.weights.tolist() == [1.5, 1.5]
     assert queue.features.flatten().tolist() == [0, 4, 4]
@@ -302,6 +305,8 @@ def test_the_terms_are_their_formulas():
     assert torch.isclose(terms["ce"], F.cross_entropy(head.classifier(debiased_rows), labels))
     assert torch.isclose(joint_loss(terms, cl=.5), terms["sw"] + terms["ce"] + terms["cl"] / 2)
     assert joint_loss(terms, cl=0) == terms["sw"] + terms["ce"]
+    assert torch.isclose(sum(weighted_terms(terms).values()), sum(terms.values()))
+    assert released_objective(3., torch.tensor([.5, 1.5]), .1) == 60 + (.25**2 + .75**2)
     weights = learn_weights(hidden, labels, generator=generator_of(), steps=3)
     assert isinstance(weights, Weights)
     assert torch.equal(head(hidden, labels, weights)["sw"], head(hidden, labels, weights.values)["sw"])
@@ -374,25 +379,6 @@ FAULTS = [ # the name that the message has
 def test_what_cannot_be_is_refused(name, attempt):
     with pytest.raises(ValueError, match=name):
         attempt()
-
-
-@pytest.mark.parametrize("kind",
-                         [np.asarray, np.ndarray.tolist, lambda x: torch.tensor(x, requires_grad=x.dtype.kind == "f")])
-def test_features_and_labels_of_any_kind_of_array_are_taken(kind):
-    features, labels = np.random.default_rng(0).normal(size=(20, 3)).astype("float32"), np.arange(20) % 2
-    weights = learn_weights(kind(features), kind(labels), generator=generator_of(), class_mass="keep").values
-    assert torch.equal(weights, learn_weights(torch.tensor(features), torch.tensor(labels), generator=generator_of(),
-                                              class_mass="keep").values)
-    reports = [diagnose_weights(weights, *arrays, generator=generator_of())
-               for arrays in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
-    assert reports[0] == reports[1]
-
-
-def test_the_slope_asks_nothing_of_the_weights_that_are_given():
-    weights = torch.ones(6)
-    features = torch.randn(6, 2, 4, generator=torch.manual_seed(0))
-    value, slope = decorrelation(features).with_slope(weights)
-    assert not weights.requires_grad and weights.grad is None and not value.requires_grad and slope.shape == (6,)
 
 
 def test_new_functions_in_each_step_are_learned_with_a_tenth_of_the_rate_from_the_middle_on():

@@ -141,18 +141,6 @@ def test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder(tmp_path):
     assert "zhong2022reducing" in (tmp_path / "saved/README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("debias", [True, False])
-def test_a_last_batch_of_one_pair_is_trained_on(tmp_path, debias):
-    model = cross_encoder(tmp_path / "model")
-    args = CrossEncoderTrainingArguments(
-        str(tmp_path / "out"), per_device_train_batch_size=5, num_train_epochs=2, report_to="none", disable_tqdm=True,
-        use_cpu=True)
-    trainer = CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, loss=SCAN(model, debias=debias))
-    assert len(PAIRS) % 5 == 1
-    assert trainer.train().global_step == 8
-    assert all(parameter.isfinite().all() for parameter in model.parameters())
-
-
 def six_steps(folder, out, keep=True, stop=None, settings=None, seed=0, **options):
     "A model trained for six steps with a checkpoint at each; `stop`: after so many; `seed`: of what is fresh."
     torch.manual_seed(seed)
@@ -188,28 +176,6 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
         assert torch.equal(second.memory.features,
                            uninterrupted.memory.features) and len(uninterrupted.memory.features) == 20
         assert torch.equal(second.memory.weights, uninterrupted.memory.weights)
-
-
-def test_each_of_two_losses_resumes_from_its_own_state(tmp_path):
-    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
-
-    def two_steps(**how):
-        model = CrossEncoder(str(tmp_path / "model"), device="cpu")
-        losses = {"first": SCAN(model), "second": SCAN(model, memory=20)}
-        args = CrossEncoderTrainingArguments(
-            str(tmp_path / "out"), per_device_train_batch_size=8, max_steps=4, save_strategy="steps", save_steps=4,
-            report_to="none", disable_tqdm=True, use_cpu=True)
-        CrossEncoderTrainer(model=model, args=args, train_dataset=dict.fromkeys(losses, PAIRS), loss=losses,
-                            callbacks=[loss.callback for loss in losses.values()]).train(**how)
-        return [loss.state() for loss in losses.values()]
-
-    saved = two_steps()
-    names = [path.name for path in sorted((tmp_path / "out/checkpoint-4").glob("scan_*"))]
-    assert names == ["scan_0_0.safetensors", "scan_1_0.safetensors"], "which later versions look for"
-    resumed = two_steps(resume_from_checkpoint=True)
-    assert not saved[0]["memory.features"].equal(saved[1]["memory.features"])
-    for before, after in zip(saved, resumed):
-        assert before.keys() == after.keys() and all(before[name].equal(after[name]) for name in before)
 
 
 def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tmp_path):

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -31,13 +32,18 @@ from sentence_transformers.sparse_encoder import losses as _sparse
 from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder, SparseStaticEmbedding, SpladePooling
 from transformers import BertForMaskedLM
 
+from needs import cannot_meet
 from debias_nb import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
+from debias_nb.losses.gradient_shares import gradient_length
+from debias_nb.processes import gather_rows, processes, rank
 
 TEMPLATE = Path(__file__).with_name("trainings.md")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainings.md"
 WAYS = ("alone", "LoRA", "prompts", "Router", "bf16", "two processes", "resumed")
 ROWS = 8 # of a data set
-NEAR = 1e-6 # of a term that is 0, and of weights after a resumed training
+STEPS = 60
+LEAST = 1e-3 # share of a term in the gradient: below it `Regularized` warns, too
+NEAR = 1e-6 # of weights after a resumed training
 TRAINERS = {
     SentenceTransformer: SentenceTransformerTrainer, CrossEncoder: CrossEncoderTrainer,
     SparseEncoder: SparseEncoderTrainer, MultiVectorEncoder: MultiVectorEncoderTrainer,
@@ -205,6 +211,41 @@ MODELS = {"CrossEntropyLoss": lambda folder: of_pairs(folder, 3), "CSRLoss": aut
 # ---------------------------------------------------------------- a training
 
 
+def mean_of_processes(value: torch.Tensor) -> float: # the same in each: all must come to the same end
+    return float(gather_rows(value.detach()[None]).mean())
+
+
+class Watch(transformers.TrainerCallback):
+    "What a training shows: the loss in each step, and each term's gradient as a share of the whole, at most."
+    def __init__(self):
+        self.losses, self.lengths, self.shares = [], {}, {}
+
+    def see(self, loss, inputs, output) -> None:
+        "Follow each forward pass of a loss."
+        terms = output if isinstance(output, dict) else {"base": output}
+        self.losses.append(mean_of_processes(sum(terms.values())))
+        if len(self.losses) % 10 == 0 and isinstance(loss, Regularized):
+            weights = [weight for weight in loss.encoder.parameters() if weight.requires_grad]
+            self.lengths = {name: mean_of_processes(gradient_length(terms[name], weights)) for name in loss.terms}
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs) -> None:
+        gradients = [weight.grad.norm() for weight in model.parameters() if weight.grad is not None]
+        whole = float(torch.stack(gradients).norm())
+        for name, length in self.lengths.items():
+            self.shares[name] = max(self.shares.get(name, 0.), length / max(whole, NEAR))
+        self.lengths = {}
+
+
+def outputs_of(model) -> torch.Tensor:
+    "Return what a model computes of some texts, by each of its routes."
+    if isinstance(model, CrossEncoder):
+        return torch.as_tensor(model.predict([["red lamp", "old chair"], ["a kettle", "why"]]))
+    outputs = []
+    for encode in (model.encode_query, model.encode_document):
+        outputs += [torch.as_tensor(encode(text)).to_dense().flatten() for text in ("red lamp", "the old chair")]
+    return torch.cat(outputs)
+
+
 class Cell:
     "Training of a loss with one type of model in one way."
     def __init__(self, folder: Path, kind: str, name: str, way: str):
@@ -216,18 +257,20 @@ class Cell:
     def model(self):
         model = self.make_model(self.folder)
         for part in model.modules():
-            if isinstance(part, torch.nn.Dropout): # so that encoder and base agree before training
+            if isinstance(part, torch.nn.Dropout): # so that a step is no chance
                 part.p = 0.
         torch.manual_seed(1)
         if self.way == "LoRA":
-            task = "SEQ_CLS" if self.kind == "CrossEncoder" else "FEATURE_EXTRACTION"
-            model.add_adapter(LoraConfig(task_type=task, r=4, target_modules=["query", "value"]))
+            of_pairs = self.kind == "CrossEncoder"
+            task, head = ("SEQ_CLS", ["classifier"]) if of_pairs else ("FEATURE_EXTRACTION", None)
+            model.add_adapter(LoraConfig(task_type=task, r=4, target_modules=["query", "value"], modules_to_save=head))
         return with_routes(model) if self.way == "Router" else model
 
     def regularizers(self) -> list:
         return [OutReg(1.)] if self.kind == "CrossEncoder" else [OutReg(1.), ITVReg(1.)]
 
-    def arguments(self, out: Path, **settings):
+    def arguments(self, out: Path):
+        settings = {"save_strategy": "no"}
         columns = [name for name in data_of(self.form).column_names if name != "label"]
         if self.way == "prompts":
             by_column = dict(zip(columns, ("why ", "the table ", "a lamp ")))
@@ -238,57 +281,70 @@ class Cell:
                 settings["router_mapping"] = {"all": "document"} # of a data set, since columns make pairs
         if self.kind == "CrossEncoder" and self.way == "two processes": # otherwise none of its losses trains
             settings["ddp_find_unused_parameters"] = False
+        if self.way == "resumed":
+            settings |= {"save_strategy": "steps", "save_steps": STEPS // 2}
         trainer = TRAINERS[globals()[self.kind]]
         return trainer.training_args_class(
-            str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=4, max_steps=3, seed=3,
-            learning_rate=1e-2, report_to="none", disable_tqdm=True, **{"save_strategy": "no"} | settings)
+            str(out), use_cpu=True, bf16=self.way == "bf16", per_device_train_batch_size=ROWS // processes(),
+            max_steps=STEPS, seed=3, learning_rate=1e-2, max_grad_norm=0., report_to="none", disable_tqdm=True,
+            **settings)
 
-    def train(self, out: Path, alone: bool = False, resume=None, **settings):
-        "Return the trained model, and in each step the terms of the regularizers."
+    def train(self, out: Path, alone: bool = False, resume=None):
+        "Return the trained model, and what was watched."
         model = self.model()
-        loss, terms = self.make_loss(model), []
+        loss, watch = self.make_loss(model), Watch()
         if not alone:
             loss = Regularized(model, loss, self.regularizers())
-            loss.register_forward_hook(lambda loss, inputs, output: terms.append(
-                {name: float(output.raw[name]) for name in loss.terms}))
+        loss.register_forward_hook(watch.see)
         data = data_of(self.form)
         if self.kind == "CrossEncoder" and self.way == "Router":
             data = {"all": data}
         trainer = TRAINERS[globals()[self.kind]](
-            model=model, args=self.arguments(out, **settings), train_dataset=data, loss=loss)
+            model=model, args=self.arguments(out), train_dataset=data, loss=loss, callbacks=[watch])
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=resume)
-        return model, terms
+        return trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False).eval(), watch
 
     def problem(self, alone: bool = False) -> str | None: # None: it trains; alone: without regularizers
         "Train, and say what is wrong with it."
         with tempfile.TemporaryDirectory() as out:
-            checkpoints = {"save_strategy": "steps", "save_steps": 2} if self.way == "resumed" else {}
-            model, terms = self.train(Path(out), alone, **checkpoints)
-            for name, first in terms[0].items() if terms else ():
-                if first > NEAR:
-                    return f"{name} is {first:g} at the base"
-                if not terms[-1][name] > 10 * first:
-                    return f"{name} is {first:g} at the base, and {terms[-1][name]:g} after two steps"
+            model, watch = self.train(Path(out), alone)
+            first, *_, last = watch.losses # of all rows
+            if not last < first:
+                return f"the loss goes from {first:.4g} to {last:.4g} in {STEPS} steps"
+            for name, share in watch.shares.items():
+                if not share > LEAST:
+                    return f"{name} has at most {share:.1g} of the gradient"
+            if rank() == 0: # which alone saves a model
+                model.save_pretrained(str(Path(out) / "saved"), create_model_card=False)
+                loaded = type(model)(str(Path(out) / "saved"), device="cpu")
+                if not torch.allclose(outputs_of(loaded), outputs_of(model), atol=1e-5):
+                    return "the saved model gives other outputs"
             if self.way == "resumed":
-                again, _ = self.train(Path(out), alone, resume=str(Path(out) / "checkpoint-2"))
+                again, _ = self.train(Path(out), alone, resume=str(Path(out) / f"checkpoint-{STEPS // 2}"))
                 states = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
                 furthest = max(float((one - other).abs().max()) for one, other in states)
                 if furthest > NEAR:
                     return f"after a resume weights differ by {furthest:g}"
         return None
 
+    def outcome(self, alone: bool) -> list: # [word, message]
+        try:
+            problem = self.problem(alone)
+            outcomes = [["runs", problem] if problem else ["trains", ""]]
+        except Exception as e: # whatever is raised is what a user sees
+            outcomes = [["refused", f"{type(e).__name__}: {e}"]]
+        if torch.distributed.is_initialized():
+            torch.distributed.broadcast_object_list(outcomes)
+        return outcomes[0]
+
     def result(self) -> list: # [word, message]
-        "Return `trains`, `refused` with its message, or `not alone` where the loss itself does not train so."
-        problems = []
-        for alone in (False, True):
-            try:
-                problems.append(self.problem(alone))
-            except Exception as e: # whatever is raised is what a user sees
-                problems.append(f"{type(e).__name__}: {e}")
-            if not problems[0]:
-                return ["trains", ""]
-        return ["not alone", problems[1]] if problems[1] else ["refused", problems[0]]
+        "Return `trains`, `runs` or `refused`; with `alone` where the loss without regularizers does no better."
+        word, message = self.outcome(False)
+        if word == "trains":
+            return [word, message]
+        word_alone, message_alone = self.outcome(True)
+        return [f"alone {word}", message_alone] if word_alone == word else [word, message]
 
 
 def cells(ways=WAYS, kinds=LOSSES) -> list[tuple]:
@@ -309,14 +365,14 @@ def in_two_processes(folder: Path, places: list[tuple]) -> dict:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
-    processes = []
-    for rank in "01":
-        variables = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+    started = []
+    for number in "01":
+        variables = os.environ | {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                                   "MASTER_PORT": port}
         command = [sys.executable, __file__, str(folder), json.dumps(places)]
-        processes.append(subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL))
-    assert [process.wait(timeout=900) for process in processes] == [0, 0]
-    first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in "01")
+        started.append(subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL))
+    assert [process.wait(timeout=900) for process in started] == [0, 0]
+    first, second = (json.loads((folder / f"{number}.json").read_text()) for number in "01")
     return {tuple(cell): max(one, other) if one[0] == other[0] else ["refused", "the processes differ"]
             for cell, one, other in zip(places, first, second, strict=True)}
 
@@ -326,7 +382,10 @@ def all_results(kinds=LOSSES) -> dict:
         folder = Path(made_in)
         save_models(folder)
         results = results_of(folder, cells([way for way in WAYS if way != "two processes"], kinds))
-        return results | in_two_processes(folder, cells(["two processes"], kinds))
+        together = cells(["two processes"], kinds)
+        if cannot_meet():
+            return results | dict.fromkeys(together, ["not tried", cannot_meet()])
+        return results | in_two_processes(folder, together)
 
 
 # ---------------------------------------------------------------- the page
@@ -355,8 +414,7 @@ def table_of(head: list[str], rows: list[list[str]]) -> str:
 
 def page(results: dict) -> str:
     "Return the page of all results."
-    sense = [result for result in results.values() if result[0] != "not alone"]
-    trained = sum(word == "trains" for word, _ in sense)
+    sense = [word for word, _ in results.values() if word != "alone refused"]
     parts, reasons = [], []
     for kind, (_, losses) in LOSSES.items():
         rows = []
@@ -364,22 +422,22 @@ def page(results: dict) -> str:
             words = []
             for way in WAYS:
                 word, message = results[kind, name, way]
-                if word == "refused":
-                    reason = message.replace(name, "the loss").partition(": ")[2] or message
+                if word not in ("trains", "alone refused"):
+                    reason = re.sub(r"^\w+Error: ", "", message.replace(name, "the loss"))
+                    reason += ", without regularizers" * word.startswith("alone")
                     reasons += [reason] * (reason not in reasons)
-                    word = f"refused ({reasons.index(reason) + 1})"
-                words.append("—" if word == "not alone" else word)
+                    word = f"{word.removeprefix('alone ')} ({reasons.index(reason) + 1})"
+                words.append("—" if word == "alone refused" else word)
             rows.append([name, *words])
         parts.append(f"## {kind}\n\n{table_of(['loss', *WAYS], rows)}\n")
-    if reasons:
-        parts.append("\n".join(["Refused:\n", *(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)), ""]))
+    parts.append("\n".join(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)) + "\n")
     with tempfile.TemporaryDirectory() as made_in:
         save_models(Path(made_in))
         head = ["model", "OutReg", "ITVReg", "MaskReg", "SimCSE", "WordDropout", "L2SP", "`wise_ft`"]
         regularizers = table_of(head, regularizer_rows(Path(made_in)))
     return TEMPLATE.read_text("utf-8").format(
-        trained=trained, all=len(sense), version=".".join(__version__.split(".")[:2]), tables="\n".join(parts),
-        regularizers=regularizers)
+        trained=sense.count("trains"), all=len(sense), steps=STEPS, version=".".join(__version__.split(".")[:2]),
+        tables="\n".join(parts), regularizers=regularizers)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ class Sizes(TorchDispatchMode):
 @pytest.mark.parametrize("search", [
     lambda q, x, t: evaluate_retrieval(q, x, t, block_bytes=2**20),
     lambda q, x, t: first_hits(q, x, t.relevance, 8, block_bytes=2**20),
+    lambda q, x, t: first_hits(q, x, t.relevance, 8, block_bytes=1),
 ])
 def test_memory_is_bounded(search):
     "Of a table of 60 MB, no part larger than a few blocks of 1 MB is ever there."

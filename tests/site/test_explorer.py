@@ -56,18 +56,6 @@ def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
         assert row["method"] == "Base" or row["low"] < row["value"] < row["high"]
 
 
-def test_a_grid_shows_tests_by_methods_as_differences_from_the_base_encoder(explorer):
-    tab = explorer("view=grid&table=shifts&encoder=potion-base-2M")
-    assert tab.input_value("[name=minus]") == "Base"
-    rows = rows_of(tab)
-    assert tab.locator("#picture rect").count() == len(rows) > 5 * 13
-    assert any(row["low"] is not None for row in rows), "differences with intervals"
-    tab.locator("#picture rect").first.click()
-    assert rows[0]["method"] in tab.inner_text("#details h2")
-    tab.select_option("[name=view]", "results")
-    assert tab.locator("#picture circle").count() == len(rows) and "view=results" in tab.url
-
-
 def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_way_back(explorer):
     tab = explorer("minus=nothing")
     circle = tab.locator("#picture circle").last
@@ -93,15 +81,6 @@ def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_wa
     assert tab.url.endswith("/index.html")
 
 
-def test_differences_with_intervals_and_a_line_at_zero_come_first(explorer):
-    tab = explorer()
-    assert tab.input_value("[name=minus]") == "Finetuned"
-    assert all(row["low"] <= row["value"] <= row["high"] for row in rows_of(tab))
-    low, high = tab.evaluate("Plot.scale({x: {domain: d3.extent(numbers.getData('active'), (row) => "
-                             "row.value)}}).domain")
-    assert low < 0 < high and tab.locator("#picture line").count() > 0
-
-
 def test_the_address_keeps_the_view(explorer):
     tab = explorer()
     tab.select_option("[name=paper]", "scan")
@@ -111,29 +90,3 @@ def test_the_address_keeps_the_view(explorer):
     tab.wait_for_selector("body[data-ready]")
     assert (filters_of(tab), rows_of(tab)) == (view, rows)
     assert tab.inner_text("#said") == ""
-
-
-@pytest.mark.parametrize("address, name", [
-    ("paper=itvreg&table=table99", "table table99"),
-    ("view=nothing&place=1&paper=zzz", "view nothing, place 1, paper zzz")])
-def test_an_unknown_view_shows_the_default_and_says_so(explorer, address, name):
-    tab = explorer(address)
-    assert tab.inner_text("#said") == f"Unknown in this link: {name}. The default is shown instead."
-    assert filters_of(tab) == filters_of(explorer())
-    assert tab.input_value("[name=view]") == "results"
-
-
-def test_the_claims_can_be_filtered_and_the_address_keeps_them(explorer):
-    tab = explorer()
-    tab.select_option("[name=view]", "claims")
-    tab.reload()
-    tab.wait_for_selector("body[data-ready]")
-    assert tab.is_visible("#claimed") and tab.is_hidden("#results")
-    every = tab.evaluate("claims.getDataCount('active')")
-    tab.locator("#claimed").get_by_label("Filter by id").press_sequentially("A1")
-    tab.wait_for_function(f"claims.getDataCount('active') < {every}")
-    assert all("A1" in row["id"] for row in tab.evaluate("claims.getData('active')"))
-    link = tab.locator("#claimed a").first
-    claim = link.inner_text()
-    link.click()
-    assert claim in tab.inner_text(f"tr:has(#{claim.lower()})")

@@ -79,21 +79,8 @@ def test_links_within_the_site_lead_somewhere(pages):
     assert lost_links(pages) == []
 
 
-def test_a_link_or_a_picture_that_leads_nowhere_is_noticed():
-    page = ('<h2 id="λ">λ</h2><a href="#λ">1</a><a href="../b.html#%CE%BB">2</a><a '
-            'href="https://example.org/c">3</a><a href="c.html">4</a><a href="#x">5</a>')
-    page += '<img src="data:,"><img src="../a/d.svg">'
-    assert (lost_links({"a/a.html": page, "b.html": '<p id="λ">'})
-            == ["a/a.html: c.html", "a/a.html: #x", "a/a.html: ../a/d.svg"])
-
-
 def test_no_place_of_a_page_stands_twice(pages):
     assert places_that_stand_twice(pages) == []
-
-
-def test_a_place_that_stands_twice_is_noticed():
-    assert places_that_stand_twice({"a.html": '<h2 id="λ"><a id="x"><p id="λ">', "b.html": '<a id="x">'}) == [
-        "a.html: λ"]
 
 
 WIDE, NARROW = 1280, 390
@@ -154,10 +141,3 @@ def test_everyone_can_read_the_page(tab, served, kind):
         if kind.startswith("explorer"):
             tab.wait_for_selector("body[data-ready]")
         assert serious_faults(tab, **options) == [], scheme
-
-
-def test_a_page_that_some_cannot_read_is_noticed(tab):
-    tab.set_content('<html lang="en"><title>A page</title><main><p style="color: #aaa; background: #fff">pale</p><img '
-                    'src="data:,"></main>')
-    assert [fault.partition(":")[0] for fault in serious_faults(tab)] == ["color-contrast", "image-alt"]
-    assert [fault.partition(":")[0] for fault in serious_faults(tab, runOnly=["color-contrast"])] == ["color-contrast"]

@@ -1,8 +1,8 @@
 """Texts of corpora whose terms do not allow it, questions of Quora, are in nothing that is committed.
 
 A question counts by its first `LONG` words, wherever they stand; a shorter one where it stands alone, in quotes, a cell
-or a line. Words are letters alone, in lower case. tests/restricted.bin holds six bytes of a digest of each, so that it
-works where the corpus is not; `corpus` makes it.
+or a line. Words are letters alone, in lower case. restricted.bin holds six bytes of a digest of each, so that it works
+where the corpus is not; `corpus` makes it.
 """
 import hashlib
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 LONG, SHORT = 8, 5 # words
 BYTES = 6 # of a digest
 FOLDERS = ("reports", "nbs", "experiments", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench")
@@ -43,7 +43,7 @@ def keys_in(text):
 
 
 def listed():
-    data = (ROOT / "tests/restricted.bin").read_bytes()
+    data = (ROOT / "tests/package/restricted.bin").read_bytes()
     return {data[i:i + BYTES] for i in range(0, len(data), BYTES)}
 
 

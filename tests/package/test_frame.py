@@ -2,8 +2,6 @@
 import ast
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from notebooks import is_of_paper, is_skipped, notebooks, settings
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def read(name):
@@ -87,12 +85,6 @@ def test_the_locks_hold_what_is_pinned_and_name_no_host():
     assert not any("://" in read(name) for name in LOCKS)
 
 
-def test_the_environments_have_one_python():
-    assert "python=3.11" in read_yaml("environment.yml")["dependencies"]
-    assert "PYTHON ?= python3.11" in read("Makefile"), "what the locks are for"
-    assert PROJECT["requires-python"] == f">={INI['min_python']}"
-
-
 def test_one_version_and_one_description():
     cff, site = read_yaml("CITATION.cff"), read_yaml("tools/site/mkdocs.yml")
     version = re.search(r'^__version__ = "(.+)"$', read("debias_nb/__init__.py"), flags=re.M)[1]
@@ -110,33 +102,6 @@ def test_one_version_and_one_description():
         (paper["title"], paper["url"]) for paper in cff["references"][:3]]
 
 
-REPORT_IMPORTS = r"""
-import sys
-before = set(sys.modules)
-try:
-    exec(sys.argv[1])
-except SystemExit as e:
-    assert not e.code, e
-print('\n', *sorted(set(sys.modules) - before))
-"""
-
-
-def imported_by(code):
-    "What a fresh Python has imported after `code`, beyond what it starts with."
-    process = subprocess.run([sys.executable, "-c", REPORT_IMPORTS, code], capture_output=True, text=True, cwd=ROOT)
-    assert process.returncode == 0, process.stderr
-    return set(process.stdout.splitlines()[-1].split())
-
-
-def test_help_needs_no_heavy_import():
-    library_imports = {name.partition(".")[0] for name in imported_by("import debias_nb")}
-    assert library_imports - set(sys.stdlib_module_names) == {"debias_nb", "lazy_loader"}
-    help_imports = imported_by("from debias_nb.commands.cli import app; app(['--help'])")
-    assert "debias_nb.commands.cli" in help_imports
-    assert not help_imports & {
-        "torch", "transformers", "sentence_transformers", "datasets", "matplotlib", "sklearn", "fastcore"}
-
-
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.relative_to(ROOT / "nbs").as_posix())
 def test_paper_notebook_has_one_parameters_cell_and_is_left_to_papermill(path):
     nb = nbformat.read(path, as_version=4)
@@ -147,7 +112,3 @@ def test_paper_notebook_has_one_parameters_cell_and_is_left_to_papermill(path):
         ast.literal_eval(line.value)
     assert is_skipped(nb), "a raw cell must say `skip_exec: true`"
     assert "skip_exec" not in nb.cells[0].source, "no reader sees it"
-
-
-# what is installed, and what runs on GitHub
-

@@ -1,19 +1,22 @@
-"README.md and the page of the tool are short, and their commands are those that exist."
+"Commands that are printed exist, and programs of README.md and of the page of the tool run as printed."
 import ast
+import contextlib
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import pytest
+from made import some_pairs, table
+from sentence_transformers import SentenceTransformer
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from debias_nb.commands.cli import app
-from debias_nb.papers.pages.execution import parameter_types
 
-from test_links import texts
+from cells import texts
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text("utf-8")
 TOOL = "\n\n".join(texts(ROOT / "nbs/diagnosis/check.ipynb"))
 PAGES = TEXT + TOOL + "\n".join(
@@ -65,15 +68,40 @@ def test_commands_that_make_runs_say_what_these_cost(line, monkeypatch):
     assert run.exit_code == 0 and " to make" in run.stdout, run.output
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("papermill ")])
-def test_parameters_of_a_printed_papermill_exist(line):
-    words = shlex.split(line)
-    notebook = ROOT / next(word for word in words if word.endswith(".ipynb"))
-    names = [words[place + 1] for place, word in enumerate(words) if word == "-p"]
-    assert names and {*names} <= parameter_types(notebook).keys()
-
-
 def test_targets_of_make_exist():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
     names = re.findall(r"(?:^|&& |`)make ([a-z-]+)", TEXT, flags=re.M)
     assert names and set(names) <= set(targets)
+
+
+# What stands there as a program.
+
+SNIPPETS = [
+    snippet for path in ("README.md", "nbs/diagnosis/check.ipynb") for text in texts(ROOT / path)
+    for snippet in re.findall(r"```python\n(.*?)```", text, flags=re.S)]
+
+
+def standing_in(snippet, encoder):
+    "A snippet with another encoder instead of the hub's, and texts instead of downloads, which a test cannot ask for."
+    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace(
+        '"new.txt"', '["an old lamp", "red chairs"]')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+def test_the_snippets_of_the_readme_and_the_page_of_the_tool_run_as_printed(tmp_path, number):
+    "Each alone as a program, in a folder with the files that it names, except the encoder; libraries are loaded once."
+    folder = tmp_path / "empty"
+    (folder / "mine").mkdir(parents=True)
+    base = table(tmp_path)
+    tuned = SentenceTransformer(str(base))
+    tuned[0].embedding.weight.data[3] += 1
+    tuned.save(str(folder / "mine"), create_model_card=False)
+    for seed, name in enumerate(("test", "other")):
+        some_pairs(seed=seed).to_csv(folder / f"{name}.csv", index=False)
+    code = standing_in(SNIPPETS[number], base)
+    assert str(base) in code or "minishlab" not in SNIPPETS[number]
+    program = tmp_path / "program.py"
+    program.write_text(code, "utf-8")
+    with contextlib.chdir(folder):
+        runpy.run_path(str(program), run_name="__main__")

@@ -15,7 +15,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.ranges import RANGES, check_numbers
 from debias_nb.commands.cli import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 COMMANDS = {command.callback.__name__: command for command in typer.main.get_command(app).commands.values()}
