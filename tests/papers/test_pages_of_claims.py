@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
 from debias_nb.papers.pages.claims import CLAIMS_FILE, claims_table, read_claims, resting_on, unknown_names
+from debias_nb.papers.pages.execution import _lacks_runs
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_some, write_tables
 from debias_nb.runs.config import load_experiment
@@ -161,6 +162,12 @@ def test_each_claim_gets_the_answer_of_its_numbers(in_project, monkeypatch):
     assert claims["A2"].reported_text == "OutReg − Finetuned: −10.00 (no)" and claims["A3"].reported_text == ""
     assert [claims[id].word() for id in ("A7a", "A7b")] == ["Yes", "Yes"] and {*claims} == {*CLAIMS, "A7a", "A7b"}
     assert unknown_names(results) == []
+
+
+@pytest.mark.parametrize("error, lacks_runs, goes_on", [
+    (KeyError("x"), True, True), (KeyError("x"), False, False), (TypeError("x"), True, False)])
+def test_an_error_is_a_lack_only_where_runs_lack(error, lacks_runs, goes_on):
+    assert _lacks_runs(error, {"results": Results(lacks_runs=lacks_runs)}) is goes_on
 
 
 def test_a_page_is_written_with_its_answer_first_and_goes_on_where_runs_lack(in_project, tmp_path, monkeypatch):

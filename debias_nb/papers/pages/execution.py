@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 NOT_RUN_HERE = "*not run here*"
-LACKING = LookupError, ValueError, ArithmeticError # what a cell raises that finds no runs
+LACKING = LookupError, ValueError, ArithmeticError # what a cell raises where runs lack that it reads
 
 
 SINGLE = (int, float, str, bool)
@@ -103,6 +103,14 @@ def _assigned(source: str) -> set[str]:
     return names | {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 
 
+def _lacks_runs(error: Exception, names: dict[str, object]) -> bool:
+    "Return whether a cell may have raised an error for want of runs: some lack in what its notebook has loaded."
+    from .frame import Results
+    results = [Results.current(), *(value for value in names.values() if isinstance(value, Results))]
+    is_of_this_kind = isinstance(error, LACKING) and not isinstance(error, UserError)
+    return is_of_this_kind and any(one.lacks_runs for one in results)
+
+
 def _not_run(reason: str) -> list["NotebookNode"]:
     "Return what a cell shows that needs runs which are not there; the reason is logged."
     from nbformat.v4 import new_output
@@ -129,8 +137,7 @@ def _this_process() -> str:
                 try:
                     cell.outputs = _run_cell(shell, cell.source)
                 except Exception as error:
-                    lacks_runs = isinstance(error, LACKING) and not isinstance(error, UserError)
-                    if lacks_runs or isinstance(error, NameError) and error.name in lost:
+                    if _lacks_runs(error, shell.user_ns) or isinstance(error, NameError) and error.name in lost:
                         lost |= _assigned(cell.source)
                         cell.outputs = _not_run(f"{Path(input_path).stem}, cell {cell.id}: {error!r}")
                         nb_man.cell_complete(cell, index)

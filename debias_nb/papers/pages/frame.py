@@ -198,6 +198,7 @@ class Results:
     is_page: bool = False # whether pages are made: `study` runs nothing
     pages: Path | None = None # where they go; None: reports/
     values: dict = field(default_factory=dict) # of `once`
+    lacks_runs: bool = False # whether a study that was loaded has fewer runs than its configuration
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -248,7 +249,9 @@ class Results:
             records |= self.records(experiment, store)
         cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
         study = Study(experiment, records, cells)
-        study.summary = summary_of(experiment, len(study.finished), len(experiment.runs())) + failures_of(study)
+        total = len(experiment.runs())
+        self.lacks_runs |= len(study.finished) < total
+        study.summary = summary_of(experiment, len(study.finished), total) + failures_of(study)
         return study
 
     def load(
