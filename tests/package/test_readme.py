@@ -68,6 +68,13 @@ def test_commands_that_make_runs_say_what_these_cost(line, monkeypatch):
     assert run.exit_code == 0 and " to make" in run.stdout, run.output
 
 
+def test_the_page_that_a_number_leads_to_has_it():
+    numbers = re.findall(r"\[([−+]\d[^|\n]*?\])\]\((reports/[^)#]+)", TEXT)
+    assert len(numbers) == 4
+    for number, page in numbers:
+        assert number in (ROOT / page).read_text("utf-8"), f"{page} has no {number}"
+
+
 def test_targets_of_make_exist():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
     names = re.findall(r"(?:^|&& |`)make ([a-z-]+)", TEXT, flags=re.M)
