@@ -179,7 +179,7 @@ def command(project: Path, cache: Path, args: list[str], preparation=None) -> No
 
 def batch(project: Path, cache: Path, workers: int = 1, preparation=None, said: Path | None = None) -> Child:
     "The batch of a project, begun."
-    args = ["batch", "--profile", "planted", "--runs", "--workers", workers]
+    args = ["batch", "--profile", "planted", "--workers", workers]
     return Child(command, project, cache, args, preparation, said=said or project / f"said-{time.monotonic_ns()}.txt")
 
 
