@@ -21,9 +21,12 @@ def measured(record: dict, place: list[str]) -> dict[str, float]:
 def row_of(aim: dict, record: dict) -> str:
     "Return a line of the table."
     target = f"at most {aim['most']:g}" if "most" in aim else f"at least {aim['least']:g}"
-    if record.get("warning"):
+    try:
+        ratio = measured(record, aim["at"])
+    except KeyError: # of a size that a run was not asked for
+        ratio = None
+    if record.get("warning") or ratio is None:
         return f"| {aim['asks']} | | {target} | not measured undisturbed |"
-    ratio = measured(record, aim["at"])
     quartiles = f" [{ratio['q1']:.3g}, {ratio['q3']:.3g}]" if "q1" in ratio else ""
     is_met = aim.get("least", -float("inf")) <= ratio["median"] <= aim.get("most", float("inf"))
     return f"| {aim['asks']} | {ratio['median']:.3g}{quartiles} | {target} | {'met' if is_met else '**missed**'} |"
