@@ -6,7 +6,7 @@ import made
 from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
 from debias_nb.data.texts import read_texts_file
-from debias_nb.data.worlds import CODE_WORDS, Catalog
+from debias_nb.data.worlds import CODE_WORDS, Catalog, draw_others, relevant
 from debias_nb.encoders import loading
 from debias_nb.runs import runner
 from debias_nb.settings import WorldConfig
@@ -27,6 +27,15 @@ def test_a_word_of_a_title_has_the_role_of_its_place():
             said[role].add(word)
     assert said["code"] and said["code"] <= {*CODE_WORDS} and not said["filler"] & {*CODE_WORDS}
     assert said["brand"] <= {*catalogue.brands} and len(said["filler"]) > 100
+
+
+def test_items_that_are_drawn_for_a_query_are_not_relevant_to_it():
+    titles = Catalog(made.WORLD).train_pairs().left
+    drawn = draw_others(np.random.default_rng(0), titles[:40], titles, 20)
+    assert not any(relevant(query, titles[place]) for query, places in zip(titles, drawn) for place in places)
+    assert len({*drawn.ravel()}) > 200
+    with pytest.raises(ValueError, match="all 3 items are relevant to one query"):
+        draw_others(np.random.default_rng(0), titles[:1], titles[:1] * 3, 1)
 
 
 def test_texts_stand_in_a_column_that_is_there(tmp_path):

@@ -180,6 +180,7 @@ def test_texts_are_read_behind_their_prompt_or_it_is_said(tmp_path, make):
 
 def test_texts_of_token_vectors_are_documents_unless_it_is_said(folder):
     model = trainings.colbert(folder)
+    model[0].query_expansion = {"strategy": "fixed", "attend": False, "length": 12, "token": "[MASK]"}
     for options, task in (({}, "document"), ({"task": "query"}, "query"), ({"task": "document"}, "document")):
         regularizer = OutReg(1., texts=OTHER_TEXTS, texts_per_batch=99, **options)
         loss = Regularized(model, loss_of(model), [regularizer])

@@ -90,7 +90,7 @@ def record(*targets, uid="A", title="x"):
     ("trn.json.gz", [RECORDS[0], RECORDS[0]], "trn.json.gz:2: the id 'A'"),
     ("tst.json.gz", [record(-1)], "tst.json.gz:1: target_ind -1"),
     ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: "),
-    ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: row 0, label 3"),
+    ("filter_labels_train.txt", ["0 3"], "label 3 is not there: rows end at 2, labels at 2"),
     ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
 ])
 def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words):
