@@ -187,7 +187,7 @@ def test_what_cannot_work_is_refused_when_it_is_made(static, word, attempt):
 BATCHES = [ # rows of the batch, its labels, how often its column; of which loss; what is said
     ([0, 1, 4, -1], AUTHORS[[0, 1, 4, 5]], 1, "arr", IndexError, "row -1"),
     ([0, 1, 4, 48], AUTHORS[[0, 1, 4, 5]], 1, "arr", IndexError, "row 48"),
-    ([0, 1, 4, 9], AUTHORS[[0, 1, 4, 5]], 1, "arr", ValueError, "row 9"),
+    ([0, 1, 9, 8], AUTHORS[[0, 1, 4, 5]], 1, "arr", ValueError, "row 9"),
     (None, AUTHORS[[0, 1, 4, 5]], 1, "arr", ValueError, "AuthorCollator"),
     ([0, 1, 4, 5], AUTHORS[[0, 1, 4]], 1, "arr", ValueError, "labels"),
     ([0, 1, 4, 5], AUTHORS[[0, 1]], 1, "mll", ValueError, "labels"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy import stats
 
 from debias_nb.measures.pooling import TableSizes, effect, error_rates, estimate, printed_size, simulated
 from debias_nb.measures.stats import Paired, paired
@@ -49,6 +50,14 @@ def test_one_test_counted_twice_is_one_test():
     twice = estimate([once, once])
     assert (twice.low, twice.high, twice.error) == pytest.approx((once.low, once.high, once.error))
     assert twice.freedom == pytest.approx(estimate([once]).freedom)
+
+
+@pytest.mark.parametrize("level", [.5, .95])
+def test_the_interval_of_a_next_test_is_student_s_of_spread_and_error(level):
+    mean = estimate(simulated(TableSizes(5, 4, .6, .4, 1., .5), np.random.default_rng(1)), level)
+    scale = math.hypot(mean.spread, mean.error)
+    assert mean.spread > 0 and (mean.next_low, mean.next_high) == pytest.approx(
+        stats.t.interval(level, 4, loc=mean.difference, scale=scale))
 
 
 def test_resamples_without_a_value_are_left_out():

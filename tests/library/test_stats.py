@@ -75,6 +75,11 @@ def test_what_is_no_difference_or_no_list_of_p_values_is_refused_in_words(call, 
     assert holm([]) == []
 
 
+def test_mean_and_deviation_of_seeds_are_those_of_a_sample():
+    assert mean_std([70., 72., 74.]) == (72., 2.) and mean_std([1., 2.]) == (1.5, .5**.5)
+    assert mean_std([3.])[0] == 3 and math.isnan(mean_std([3.])[1])
+
+
 def test_one_run_no_run_and_equal_runs():
     r = matrix(1)
     resampled_run = interval([.5], r)
