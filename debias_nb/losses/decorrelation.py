@@ -38,21 +38,21 @@ def through_samples(u): # (n, d, groups, paired) -> a function of q, v and c
     n, _, _, paired = u.shape
     z = u.permute(2, 0, 1, 3).flatten(2) # (groups, n, d paired)
     gram = z @ z.mT
-    squared = gram.square().sum(0)
-    stacked = gram.flatten(0, 1) # one product of a matrix and a vector serves all groups
+    gram_squares = gram.square().sum(0)
+    gram_rows = gram.flatten(0, 1) # one product of a matrix and a vector serves all groups
     of_feature = u.reshape(n, -1, paired)
     wide = of_feature.flatten(1)
     products = (of_feature[..., None] * of_feature[:, :, None]).flatten(1)
 
     def squares(q, v, c):
-        a = (stacked @ v).view(-1, n)
-        towards, total = squared @ q, a @ v
+        a = (gram_rows @ v).view(-1, n)
+        towards, total = gram_squares @ q, a @ v
         sums = (v @ wide).view(-1, paired)
         itself = (q @ products).view(-1, paired, paired) - c * sums[:, :, None] * sums[:, None]
         all_pairs = q @ towards - 2 * c * (a.square() @ q).sum() + c**2 * total.square().sum()
         by_q = 2 * (towards - c * a.square().sum(0) - products @ itself.flatten())
         of_itself = wide @ (itself @ sums[:, :, None]).flatten()
-        by_v = 4 * c * (c * total @ a - (a * q).flatten() @ stacked + of_itself)
+        by_v = 4 * c * (c * total @ a - (a * q).flatten() @ gram_rows + of_itself)
         return all_pairs - itself.square().sum(), by_q, by_v
 
     return squares

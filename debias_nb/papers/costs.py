@@ -8,12 +8,12 @@ from ..runs.config import RunConfig
 from ..runs.settings import HingeTraining, PairMethod
 from .settings.answers import first_stage
 
-
 # regularizer or augmentation -> texts a row: trained; through the frozen encoder in each epoch, and once
 TEXTS_A_ROW = {
     "none": (0, 0, 0), "l2sp": (0, 0, 0), "outreg": (0, 0, 1), "maskreg": (1, 0, 0), "simcse": (1, 0, 0),
     "itvreg": (1, 1, 1), "itvaug": (1, 1, 2), "worddropout": (0, 0, 0),
 }
+
 
 def texts_a_row(run: RunConfig) -> tuple[float, int, int]: # trained; frozen in each epoch; frozen once
     "Count the texts that go through the encoders for each row of training."

@@ -175,22 +175,16 @@ def test_samples_of_a_memory_stand_beside_the_batch_with_their_own_weights(batch
     assert torch.allclose(got.values, 1 - .01 * slope, atol=1e-5)
 
 
-def loss_through(way, features, form):
-    "The loss by the way that is named, whichever is quicker."
-    loss = decorrelation(features, form)
-    u = features - features.mean(0) if form == "moment" else features
-    loss.squares = way(u.view(*features.shape[:2], -1, features.shape[2] if form == "paper" else 1))
-    return loss
-
-
-@pytest.mark.parametrize("through", [through_samples, through_features])
+@pytest.mark.parametrize("d, way", [(4, through_features), (12, through_samples)])
 @pytest.mark.parametrize("form", ["moment", "paper", "matched"])
-def test_the_closed_form_has_autograd_s_gradient(form, through):
+def test_the_closed_form_has_autograd_s_gradient(form, d, way):
     "At weights of any sum: a softmax, as most steps have, takes a constant out of the gradient."
-    features = doubles(3, 9, 4, 2)
-    w = torch.linspace(.2, 3, 9, dtype=torch.float64, requires_grad=True)
-    losses = loss_through(through, features, form)(w), direct_loss(features, w, form)
-    slopes = [torch.autograd.grad(loss, w)[0] for loss in losses]
+    features = doubles(3, 20, d, 2)
+    w = torch.linspace(.2, 3, 20, dtype=torch.float64, requires_grad=True)
+    loss = decorrelation(features, form)
+    assert loss.squares.__qualname__.startswith(way.__name__), "the smaller matrix is computed"
+    losses = loss(w), direct_loss(features, w, form)
+    slopes = [torch.autograd.grad(value, w)[0] for value in losses]
     assert torch.allclose(*losses, rtol=1e-8) and torch.allclose(*slopes, rtol=1e-8)
 
 
@@ -312,12 +306,12 @@ def test_the_terms_are_their_formulas():
     assert torch.equal(head(hidden, labels, weights)["sw"], head(hidden, labels, weights.values)["sw"])
 
 
-@pytest.mark.parametrize("through", [through_samples, through_features])
-def test_single_precision_bears_features_far_from_zero(through):
-    features = 300 + doubles(0, 50, 6, 2)
+@pytest.mark.parametrize("d", [6, 30]) # through matrices of features, and of samples
+def test_single_precision_bears_features_far_from_zero(d):
+    features = 300 + doubles(0, 50, d, 2)
     weights = torch.linspace(.5, 1.5, 50)
-    exact = loss_through(through, features, "moment")(weights.double())
-    single = loss_through(through, features.float(), "moment")(weights)
+    exact = decorrelation(features, "moment")(weights.double())
+    single = decorrelation(features.float(), "moment")(weights)
     assert float(single) == pytest.approx(float(exact), rel=2e-3)
 
 

@@ -9,5 +9,5 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 def test_the_page_says_what_trains():
     results = trainings.all_results()
     sense = [word for word, _ in results.values() if word != "alone refused"]
-    assert sense.count("trains") >= .9 * len(sense)
+    assert len(sense) - sense.count("refused") >= .95 * len(sense) and sense.count("trains") >= .9 * len(sense)
     assert trainings.page(results) == trainings.PAGE.read_text("utf-8")

@@ -7,12 +7,14 @@ import shutil
 
 import pytest
 import torch
-from transformers import BertModel, BertTokenizerFast, RobertaConfig, RobertaModel
+from tokenizers import Tokenizer, pre_tokenizers, processors
+from tokenizers.models import WordLevel
+from transformers import BertModel, BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from debias_nb.encoders import tokens as encoders
 from debias_nb.settings import EncoderConfig
 from debias_nb.papers.tasks.pair_encoders import CrossEncoder, attention
-from debias_nb.papers.tasks.pair_encoders import load_pair_encoder, words
+from debias_nb.papers.tasks.pair_encoders import load_pair_encoder, special_tokens, words
 from debias_nb.encoders.tokens import EncoderError
 from made import VOCABULARY, bert, table
 
@@ -134,6 +136,16 @@ def test_the_answer_is_cut_and_never_the_question(pair_encoders, name, special):
         encoder.tokenize(["why", LONG_QUESTION], ["the", "the"], length - 1)
 
 
+def test_more_tokens_than_positions_are_refused(pair_encoders):
+    questions = ["why", "why"]
+    answers = ["the", "chair " * 44]
+    with pytest.raises(ValueError, match="row 1: 48 tokens, but this encoder has 40 positions: give max_length"):
+        pair_encoders["bert"].tokenize(questions, answers)
+    assert pair_encoders["bert"].tokenize(questions, answers, 40).lengths.tolist() == [5, 40]
+    assert pair_encoders["plain"].positions == 59, "RoBERTa counts positions from after its padding"
+    hidden(pair_encoders["plain"], pair_encoders["plain"].tokenize(["why"], ["chair " * 90], 59))
+
+
 # transformers
 
 
@@ -165,6 +177,25 @@ def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(pair_encoders, ori
     assert torch.allclose(hidden(encoder, inputs), torch.tanh(encoder.pooler[0](first)), atol=1e-6)
     assert not any("transformer.pooler" in k for k in encoder.state_dict())
     assert not torch.equal(encoder.pooler[0].weight, bert.pooler.dense.weight)
+
+
+def tokenizer_of(template, **special):
+    "Of words, with special tokens where the template has them."
+    core = Tokenizer(WordLevel({word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "a", "b"])},
+                               unk_token="<pad>"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    core.post_processor = processors.TemplateProcessing(pair=template, special_tokens=[("<s>", 1), ("</s>", 2)])
+    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<pad>", **{"pad_token": "<pad>"} | special)
+
+
+@pytest.mark.parametrize("template, special, says", [
+    ("<s> $A $B </s>", {}, "no token before the first text, or none between two"),
+    ("$A </s> $B </s>", {}, "no token before the first text, or none between two"),
+    ("<s> $A </s> $B </s>", {"pad_token": None}, "no padding token"),
+])
+def test_a_tokenizer_that_cannot_lay_out_pairs_is_refused(template, special, says):
+    with pytest.raises(EncoderError, match=says):
+        special_tokens(tokenizer_of(template, **special))
 
 
 # the alignment network

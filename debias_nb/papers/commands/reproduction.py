@@ -185,6 +185,7 @@ def write_pages(
 ) -> list[Path]: # what was written
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
     from joblib import Parallel, cpu_count, delayed
+    from tqdm.auto import tqdm
     from ...runs.config import configured
     from ..notebooks import select_notebooks
     from ..pages.frame import Results, papers
@@ -196,10 +197,10 @@ def write_pages(
             paths = write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
         else: # papers side by side; the books speak of all of them, and pages link claims and tables
             paths = [*write_some(["claims"], folder, results, root, keep), *write_tables(folder, results)]
-            pool = Parallel(min(cpu_count(), len(groups)))
+            pool = Parallel(min(cpu_count(), len(groups)), return_as="generator")
             written = pool(delayed(write_some)(group, folder, Results(fresh, True, folder), root, keep)
                            for group in groups)
-            paths += chain(*written)
+            paths += chain(*tqdm(written, desc="papers", total=len(groups)))
             paths += write_some([name for name in BOOKS if name != "claims"], folder, results, root, keep)
         seal(folder)
     return paths
@@ -280,9 +281,9 @@ def _matching_cells(number: str, page: str) -> list: # study and cell
     "Find the cells of a page's tables that show a number. Raise `RunnerError` for a page that is none."
     import pandas as pd
     from ...runs.config import configured
-    from ..pages.frame import Results, experiments_of
+    from ..pages.frame import Results, experiments_of, papers
     paper = page.partition("/")[0]
-    check_known("paper", paper, ("itvreg", "arr", "scan"), RunnerError)
+    check_known("paper", paper, papers(), RunnerError)
     experiments = experiments_of(page)
     if not experiments:
         check_known("page", page, configured(f"{paper}/*.yaml"), RunnerError)

@@ -7,6 +7,7 @@ import pandas as pd
 from ...runs.pairing import signed
 from .claims import CLAIM_WORDS, UNSURE, answer_of, claim_word
 from .compare import POINT, Question, words_of_tests
+from .execution import NOT_RUN_HERE
 
 
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
@@ -40,7 +41,7 @@ def distance_from(
     "Give the estimate of a question and the number of its tests, or say that there are none."
     values, mean = question.tests.difference, question.mean
     if values.empty:
-        return "*not run here*"
+        return NOT_RUN_HERE
     if mean is None:
         return distance(values, reference)
     side = "above" if mean.difference > 0 else "below"
@@ -74,7 +75,7 @@ def answer(
     text = f"{word}. {subject[:1].upper()}{subject[1:]}"
     if question.tests.empty:
         has_one_seed = question.rows.attrs.get("seeds") == 1
-        return f"{text} was {'run with one seed, and a comparison takes two' if has_one_seed else '*not run here*'}."
+        return f"{text} was {'run with one seed, and a comparison takes two' if has_one_seed else NOT_RUN_HERE}."
     note = ""
     if word == UNSURE:
         size = question.detectable

@@ -9,6 +9,7 @@ from .as_printed import key_deviations
 from .cells import row_name
 from .claims import resting_on
 from .compare import WORDS, Question, differences, main, words_of_tests
+from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, experiments_of
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .places import page_of
@@ -46,7 +47,7 @@ def show_estimates(
     "Display estimates, and their tests one by one."
     present = [one for one in questions if len(one.tests)]
     if not present:
-        show("*not run here*", note)
+        show(NOT_RUN_HERE, note)
         return
     equal = "; ".join(dict.fromkeys(test for one in present for test in one.degenerate))
     notes = [note, f"Both methods score the same there, so it does not count: {equal}." * bool(equal),
@@ -230,7 +231,7 @@ def show_table(
         if study:
             show_cells(study, table, like, table in all_columns)
         else:
-            show(f"## {title_of(table)}", "*not run here*")
+            show(f"## {title_of(table)}", NOT_RUN_HERE)
     show_picture(questions)
 
 

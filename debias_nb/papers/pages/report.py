@@ -263,6 +263,21 @@ def write_some(
     return paths
 
 
+def reported_alone(paper: str, own: list[Cell]) -> list[Cell]: # own: all cells of ours for the paper
+    "Return the reported cells that no configuration makes, each with the reason."
+    cells = []
+    for name, table in load_expected(paper).tables.items():
+        made = [cell for cell in own if cell.profile == "paper" and cell.table == name]
+        elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
+        for one in table.cells:
+            if any(is_printed(cell, one) for cell in made):
+                continue
+            why = one.note if one.value is None else elsewhere
+            place = one.row.get("base", ""), row_name(**one.row), one.column, "", "", ""
+            cells.append(Cell(paper, name, "paper", *place, expected=one.value, why=why))
+    return cells
+
+
 def all_cells(
     paper: str | None = None, # default: all
 ) -> list[Cell]:
@@ -277,12 +292,7 @@ def all_cells(
     cells = []
     for name in names:
         own = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
-        for table, reported in load_expected(name).tables.items():
-            made = [cell for cell in own if cell.profile == "paper" and cell.table == table]
-            elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
-            own += [Cell(name, table, "paper", one.row.get("base", ""), row_name(**one.row), one.column, "", "", "",
-                         expected=one.value, why=one.note if one.value is None else elsewhere)
-                    for one in reported.cells if not any(is_printed(cell, one) for cell in made)]
+        own += reported_alone(name, own)
         cells += sorted(own, key=lambda cell: int("".join(filter(str.isdigit, cell.table)) or 99))
     return cells
 

@@ -62,6 +62,7 @@ class PairEncoder(nn.Module):
     "Encoder (question, answer) -> H. Subclasses have `width`, `encode` (texts -> lists of ids) and `forward`."
     width: int                   # d, numbers in H
     special: int = 0             # tokens of a pair that stand in neither text
+    positions: int | None = None # tokens that a pair can have at most, if there is a limit
     padding: dict[str, int] = {} # as in `PairInputs`
     masks: dict[str, str] = {"question_mask": "question_ids", "answer_mask": "answer_ids"} # as in `PairInputs`
 
@@ -79,8 +80,8 @@ class PairEncoder(nn.Module):
     ) -> PairInputs:
         """Tokenize pairs.
 
-        Raise `ValueError` for unequal lengths and for one text instead of a list; naming the row, for an empty text, and
-        a question that leaves no room for an answer.
+        Raise `ValueError` for unequal lengths and for one text instead of a list; naming the row, for an empty text, a
+        question that leaves no room for an answer, and a pair that the encoder cannot read.
         """
         questions = several_texts(questions, "questions")
         answers = several_texts(answers, "answers")
@@ -102,6 +103,9 @@ class PairEncoder(nn.Module):
         for row, (answer, tokens) in enumerate(zip(answers, lengths)):
             if tokens - self.special - question_counts[row] < 1 or not answer.strip():
                 raise ValueError(f"row {row}: the answer is empty: {answer!r}")
+            if self.positions and tokens > self.positions:
+                reason = f"{tokens} tokens, but this encoder has {self.positions} positions: give max_length"
+                raise ValueError(f"row {row}: {reason}")
         return PairInputs(columns, lengths, self.padding, self.masks)
 
 
@@ -199,6 +203,24 @@ def word_ids(number: dict[str, int], texts: list[str]) -> list[list[int]]: # num
     return [[number.get(word, UNKNOWN_WORD) for word in words(text)] for text in texts]
 
 
+def special_tokens(
+    tokenizer, # of transformers
+) -> int:
+    """Count the tokens of its own that a tokenizer puts into a pair.
+
+    Raise `EncoderError` for one that cannot pad, or that puts none before the first text or between the two.
+    """
+    name = tokenizer.name_or_path or type(tokenizer).__name__
+    if tokenizer.pad_token_id is None or not tokenizer.is_fast:
+        raise EncoderError(f"the tokenizer {name} has no padding token, or no tokenizer.json: it cannot read pairs")
+    side = tokenizer("a", "b").sequence_ids() # 0 for the first text, 1 for the second, None for special tokens
+    first = side.index(0)
+    if first == 0 or None not in side[first:side.index(1)]:
+        reason = "puts no token before the first text, or none between two: it cannot read pairs"
+        raise EncoderError(f"the tokenizer {name} {reason}")
+    return side.count(None)
+
+
 class CrossEncoder(PairEncoder):
     """Transformer that reads question and answer in one row, as its tokenizer lays them out.
 
@@ -210,12 +232,18 @@ class CrossEncoder(PairEncoder):
         transformer, # of transformers, without a head; a pooler of its own is taken off
         tokenizer,
     ):
+        "Raise `EncoderError` for a tokenizer that cannot lay out pairs."
         super().__init__()
-        self.special = tokenizer.num_special_tokens_to_add(pair=True)
+        self.special = special_tokens(tokenizer)
         self.padding = {"input_ids": tokenizer.pad_token_id}
         self.tokenizer = tokenizer
         self.transformer = transformer
         self.width = transformer.config.hidden_size
+        self.positions = getattr(transformer.config, "max_position_embeddings", None)
+        embeddings = getattr(transformer, "embeddings", None)
+        padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+        if padding is not None: # RoBERTa counts positions from behind its padding
+            self.positions -= padding + 1
         if hasattr(transformer, "pooler"):
             transformer.pooler = None
         linear = nn.Linear(self.width, self.width)
