@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
-from debias_nb.papers.pages.claims import CLAIMS_FILE, claims_table, read_claims, resting_on, unknown_names
+from debias_nb.papers.pages.claims import CLAIMS_FILE, claims_table, read_claims, unknown_names
 from debias_nb.papers.pages.execution import _lacks_runs
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_some, write_tables
@@ -209,14 +209,7 @@ def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     assert arrange("# T\n\nabout\n\n## Other scales\n\nx", "line").count("<details") == 1
 
 
-def test_a_page_names_the_claims_that_rest_on_it_and_unknown_names_are_told(in_project, tmp_path, monkeypatch):
-    results = Results()
-    monkeypatch.setattr("debias_nb.papers.pages.claims.PAPER_LETTERS", {"itvreg": "A"})
-    study = results.load("itvreg/demo", "small")
-    results.pages = tmp_path
-    assert resting_on(results, study) == "", "no table of claims"
-    claims_table(results).to_csv(tmp_path / CLAIMS_FILE)
-    assert resting_on(results, study).startswith("Claims on these runs, each over all of its tests: [A1]")
+def test_unknown_names_of_claims_are_told(in_project):
     path = in_project / "experiments/itvreg/claims.yaml"
     content = path.read_text("utf-8")
     path.write_text(content.replace("table: demo", "table: dem"), "utf-8")

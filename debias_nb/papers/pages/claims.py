@@ -368,23 +368,6 @@ def claims_table(results: Results) -> pd.DataFrame: # a row a claim and profile
 PAPER_LETTERS = {"itvreg": "A", "arr": "B", "scan": "C"}
 
 
-def resting_on(results: Results, *studies: Study) -> str: # Markdown, a line; empty for runs of one's own
-    "Answer the claims that rest on the studies of a page, from the table of claims beside the pages."
-    experiment = studies[0].experiment
-    folders = filter(None, (results.pages, project_root() / "reports"))
-    path = next((folder / CLAIMS_FILE for folder in folders if (folder / CLAIMS_FILE).is_file()), None)
-    if studies[0].own or path is None:
-        return ""
-    tables = {table.id for study in studies for table in study.experiment.tables}
-    by_word = {}
-    rows = results.once((path,), pd.read_csv, path)
-    for row in only(rows, paper=experiment.paper, profile=experiment.profile).itertuples():
-        if isinstance(row.tables, str) and tables & {*row.tables.split("; ")}:
-            by_word.setdefault(row.word, []).append(f"[{row.claim}](../claims.ipynb#{row.claim.lower()})")
-    lines = [f"{', '.join(ids)} (**{word}**)" for word, ids in by_word.items()]
-    return f"Claims on these runs, each over all of its tests: {'; '.join(lines)}." if lines else ""
-
-
 # ---------------------------------------------------------------- questions
 
 

@@ -7,7 +7,6 @@ from ..costs import reckoned, taken
 from .answers import from_to
 from .as_printed import key_deviations
 from .cells import row_name
-from .claims import resting_on
 from .compare import WORDS, Question, differences, main, words_of_tests
 from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, experiments_of
@@ -214,7 +213,6 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
 
 
 def show_table(
-    results: Results,
     studies: Sequence[Study],       # that the page shows
     answer: str,                    # a sentence or two, as `answers.answer`
     questions: Sequence[Question],
@@ -222,17 +220,16 @@ def show_table(
     cells: Mapping[str, Like | None] | None = None, # reported table -> as `like` of `side_by_side`; of the first study
     all_columns: Sequence[str] = (), # reported tables whose columns without ours are shown, too
 ) -> None:
-    "Display the page of a table: its answer and estimates, the claims on its runs, its cells and its picture."
+    "Display the page of a table: its answer, its estimates and their picture, and its cells."
     show(f"**Answer.** {answer}")
     show_estimates(questions, note)
-    show(resting_on(results, *studies))
+    show_picture(questions)
     for table, like in (cells or {}).items():
         study = next((one for one in studies if table in one), None)
         if study:
             show_cells(study, table, like, table in all_columns)
         else:
             show(f"## {title_of(table)}", NOT_RUN_HERE)
-    show_picture(questions)
 
 
 def show_foot(
