@@ -4,7 +4,7 @@ A claim or a question compares two methods or more, and one estimate over all te
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, Strict, load_config, once_per_state, project_root
 from ...measures.pooling import Estimate
-from .compare import BETTER, NOWHERE, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
+from .compare import BETTER, WITHIN, WORSE, Compared, Question, are_named, compare, words_of_tests, word_of
 from .frame import PROFILES, Results, Study, only, papers
 from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict
 from .printed import truths
@@ -233,13 +233,6 @@ def claim_word(answers: Iterable[str]) -> str: # of `CLAIM_WORDS`
 # ---------------------------------------------------------------- claims
 
 
-def evidence_of(paper: str, results: Results, *studies: Study) -> Evidence:
-    "Return what is compared for a paper, read once for some results; `studies` of one's own take the place of stored."
-    if any(study.own for study in studies):
-        return Evidence(paper, results, *studies)
-    return results.once(("evidence", paper), Evidence, paper, results)
-
-
 @dataclass(frozen=True)
 class Claim:
     "One statement, what the paper's own cells say to it, and the comparisons of our runs."
@@ -248,7 +241,7 @@ class Claim:
     statement: str
     place: str             # where the paper says so
     facts: tuple[PrintedCheck, ...]
-    comparisons: pd.DataFrame # of `Evidence.compare`
+    comparisons: pd.DataFrame # of `compare`
 
     @property
     def is_papers(self) -> bool:
@@ -323,7 +316,7 @@ def read_claims(paper: str, results: Results) -> dict[str, Claim]: # by id
 
 
 def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
-    evidence, numbers = evidence_of(paper, results), PrintedCells(paper)
+    numbers = PrintedCells(paper)
     claims = {}
     for entry in load_statements(f"{paper}/claims").claims:
         for letter, part in entry.by_letter.items():
@@ -332,7 +325,7 @@ def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
             except (ValueError, KeyError) as e:
                 raise ConfigError(f"experiments/{paper}/claims.yaml: {entry.id}{letter}: {e}") from None
             claims[entry.id + letter] = Claim(paper, entry.id + letter, part.statement, entry.place, facts,
-                                              evidence.compare(part.ours))
+                                              compare(paper, part.ours, results))
     return claims
 
 
@@ -343,13 +336,8 @@ def unknown_names(results: Results) -> list[str]: # empty: each is a name of som
               for letter, part in entry.by_letter.items()]
     stated += [(one.paper, f"experiments/questions.yaml: {one.id}", one.ours) for one in
                load_statements("questions").questions]
-    messages = []
-    for paper, place, comparisons in stated:
-        for one in comparisons:
-            rows = evidence_of(paper, results).compare([one])
-            if (rows.why == NOWHERE).all():
-                messages.append(f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}")
-    return messages
+    return [f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}"
+            for paper, place, comparisons in stated for one in comparisons if not are_named(paper, one, results)]
 
 
 CLAIMS_FILE = "claims.csv"
@@ -392,7 +380,6 @@ def ask(
     name: str, # of a question, or of a claim of one difference
     results: Results,
     profile: str = "small",
-    evidence: Evidence | None = None, # default: the stored one
 ) -> Question:
     """Return the one estimate of a question.
 
@@ -406,7 +393,7 @@ def ask(
             raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")
         return questions[0]
     one = stated[name]
-    rows = (evidence or evidence_of(one.paper, results)).compare(one.ours, (profile,))
+    rows = compare(one.paper, one.ours, results, (profile,))
     strengths = {*rows.strength.dropna()}
     sizes = None
     if one.reported and (one.strength is None or strengths <= {one.strength}):
@@ -424,11 +411,12 @@ def ask_all(
     *studies: Study, # of one page: they take the place of stored ones
 ) -> list[Question]: # those that are asked at their profile
     "Return the estimates of a page's questions. Raises as `ask`."
-    experiment = studies[0].experiment
-    evidence = evidence_of(experiment.paper, results, *studies)
-    stated = load_statements("questions").by_id
-    return [ask(name, results, experiment.profile, evidence) for name in names
-            if name not in stated or any(experiment.profile in one.profiles for one in stated[name].ours)]
+    own = {(one.experiment.name, one.experiment.profile): one for one in studies if one.own}
+    if own:
+        results = replace(results, values=own)
+    profile, stated = studies[0].experiment.profile, load_statements("questions").by_id
+    return [ask(name, results, profile) for name in names
+            if name not in stated or any(profile in one.profiles for one in stated[name].ours)]
 
 
 # ---------------------------------------------------------------- errata

@@ -56,7 +56,7 @@ def papers() -> list[str]:
     return sorted(file.stem for file in files)
 
 
-RUN_COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
+RUN_COLUMNS = ["table", "encoder", "role", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
            "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
            "complete", "value", "steps",
            "resampled", "made", "clean", "training_data", "base_encoder", "test_data", "record"]
@@ -261,6 +261,12 @@ class Results:
     ) -> Study:
         "Return the study that the stored records of an experiment make. Nothing is run."
         return self.once((name, profile), lambda: self.study_of(load_experiment(name, profile), self.store(profile)))
+
+    def with_table(self, paper: str, table: str, profile: str) -> Study | None: # None: no experiment makes it
+        "Return the study that has a table."
+        names = self.once(("tables", paper), lambda: {
+            (own.id, one.profile): one.name for one in all_experiments(paper) for own in one.tables})
+        return self.load(names[table, profile], profile) if (table, profile) in names else None
 
     def scales(
         self,
