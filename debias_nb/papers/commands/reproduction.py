@@ -75,7 +75,6 @@ def _plan(experiment, profile: str, fresh: bool) -> None: # experiment: of `runn
     measured = [record for record in committed.values() if record["status"] == "finished"]
     if len(others) > len(waiting) and (measured or profile == "paper"):
         took, memory = reckoned(others) if profile == "paper" else taken(measured, len(others) - len(waiting))
-        took += " minutes" * ("hours" not in took)
         parts.append(f"{took}, {memory} GiB {'on a GPU, estimated' if profile == 'paper' else 'as records took'}")
     echo(f"{experiment.asked.name} at {profile}: {', '.join(parts)}")
 

@@ -208,9 +208,7 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
             rows.append([command, len(finished), *taken(finished)])
     if not rows:
         return f"`debias-nb report {page}`: nothing is trained, and it takes seconds."
-    note = ("Without `--fresh`, `small` and `paper` show stored records, in seconds; `-p further=True` adds all means "
-            f"and comparisons. A cell's runs: `debias-nb show NUMBER --page {page}`.")
-    return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{note}"
+    return text_table(["command", "runs", "time", "memory, GiB"], rows, 1)
 
 
 def show_table(

@@ -1,6 +1,5 @@
 """From the lines of the record files to one tidy table: one row per run, test and metric."""
 import gc
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -41,13 +40,9 @@ def all_experiments(paper: str) -> list[ExperimentConfig]:
 
 
 def experiments_of(page: str) -> list[ExperimentConfig]: # page: a notebook of `nbs/papers/`
-    "Load every configuration that a page shows, and no other one: `page:` of a file names that of another experiment."
-    paper, _, name = page.partition("/")
-    names = STUDIES.get(page) or [
-        one for one in configured(f"{paper}/*.yaml") if one == page or re.search(
-            rf"(?m)^ *page: {re.escape(name)}$", (project_root() / f"experiments/{one}.yaml").read_text("utf-8"))]
-    experiments = [load_experiment(one, profile) for one in names for profile in profiles_of(one)]
-    return [one for one in experiments if page_of(one) == page]
+    "Load every configuration that a page shows, and no other one."
+    of_papers = dict.fromkeys(name.partition("/")[0] for name in STUDIES.get(page, (page,)))
+    return [one for paper in of_papers for one in all_experiments(paper) if page_of(one) == page]
 
 
 def papers() -> list[str]:
