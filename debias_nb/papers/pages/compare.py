@@ -241,10 +241,8 @@ def are_named(paper: str, comparison: Compared, results: Results) -> bool:
     def places_in(profile, table, metric=""):
         study = results.with_table(paper, table, profile)
         places = {}
-        for cell in study.cells if study else ():
-            if cell.table == table:
-                place = cell.fields | {"test": cell.column}
-                places.setdefault((cell.encoder, cell.column), {})[cell.method] = place, []
+        for cell in only(study.cells, table=table).to_dict("records") if study else ():
+            places.setdefault((cell["encoder"], cell["column"]), {})[cell["method"]] = cell, []
         return places
 
     return any(row for one in cases_of(comparison) for profile in one.profiles

@@ -39,11 +39,10 @@ def strength_path(
     """Return the path of each method along its strength, and the levels of Base and plain fine-tuning.
 
     Means over seeds with their 95% intervals; a single run without resamples is its own interval."""
-    cells = [cell.fields for cell in study.cells if cell.table == table and cell.level]
-    rows = pd.DataFrame(
-        cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
-    rows = rows.fillna({"low": rows.value, "high": rows.value}).rename(columns={"evaluate": "test"})
-    rows["panel"] = rows.encoder + ", " + rows.corpus
+    numbers = dict.fromkeys(["strength", "value", *ENDS[1:]], float)
+    rows = only(study.cells, table=table).astype(numbers).dropna(subset="value")
+    rows = rows.fillna({"low": rows.value, "high": rows.value})
+    rows = rows.assign(test=rows.evaluate, panel=rows.encoder + ", " + rows.corpus)
     path = rows[rows.strength > 0]
     return path.assign(method=path.family), only(rows, method=["Base", REFERENCE])
 

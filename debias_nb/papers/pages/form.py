@@ -10,7 +10,7 @@ from .cells import row_name
 from .claims import resting_on
 from .compare import WORDS, Question, differences, main, words_of_tests
 from .execution import NOT_RUN_HERE
-from .frame import PROFILES, Results, Study, experiments_of
+from .frame import PROFILES, Results, Study, experiments_of, only
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .places import page_of
 from .printed import ExpectedTable, load_expected
@@ -108,10 +108,10 @@ def side_by_side(
     rows = pd.concat([visible, ours[ours.test.isin(visible.test)], ours[~ours.test.isin(printed.test)]])
     texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
     wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
-    for cell in study.cells:
+    for cell in only(study.cells, table=table, status="failed").itertuples():
         place = like.get(cell.column, cell.column), f"ours: {cell.encoder}"
         method = like.get(cell.method, cell.method)
-        if (cell.table, cell.status) == (table, "failed") and wide.get(method, {}).get(place) == "—":
+        if wide.get(method, {}).get(place) == "—":
             wide.loc[place, method] = "failed"
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
     wide = wide.reindex(order[order.isin(wide.index)], columns=visible.method.unique())

@@ -14,7 +14,7 @@ import pandas as pd
 from ...checks import UserError, check_known, counted, stoppable
 from ...files import once_per_state, project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, sections, typed
-from .cells import Cell, table_cells
+from .cells import frame_of, table_cells
 from .places import STUDIES, page_of
 from ...runs.pairing import record_results, run_of
 from ...runs.parameters import check_injected
@@ -75,7 +75,7 @@ class Study:
     "One experiment at one profile: its runs as a tidy frame, and the records behind them."
     experiment: ExperimentConfig
     records_by_id: Records # the newest of each run
-    cells: list[Cell]      # of all its tables
+    cells: pd.DataFrame    # of all its tables, as `cells.CELL`
     summary: str = ""      # what was loaded and what was run
     own: bool = False      # whether the records are of this machine alone
     changes: dict[str, object] = field(default_factory=dict) # parameters that differ from the configuration
@@ -93,13 +93,13 @@ class Study:
         "One row per run, test and metric."
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
-        for cell in self.cells:
-            place = cell.fields | dict(test=cell.column, complete=cell.status == "measured")
-            for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
-                for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
-                    run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)
-                    steps = self.records_by_id[i]["extra"].get("steps")
-                    fields = dict(further=metric != cell.metric, record=i, steps=steps)
+        for cell in self.cells.to_dict("records"):
+            place = cell | dict(test=cell["column"], complete=cell["status"] == "measured")
+            for metric, i in product(dict.fromkeys([cell["metric"], *further[cell["table"]]]), cell["records"]):
+                record = self.records_by_id[i]
+                for row in record_results(record, cell["evaluate"], [metric], cell["unit"]):
+                    run = run_of(record, row["value"], row["resampled"], cell["evaluate"])
+                    fields = dict(further=metric != cell["metric"], record=i, steps=record["extra"].get("steps"))
                     rows.append(place | run._asdict() | row | fields)
         frame = pd.DataFrame(rows, columns=RUN_COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
@@ -129,7 +129,7 @@ class Study:
 
     def _repr_markdown_(self) -> str:
         words = f"**Profile `{self.experiment.profile}`:** {self.experiment.scale}. {self.summary}"
-        if self.cells and all(cell.unit == "fraction" for cell in self.cells):
+        if {*self.cells.unit} == {"fraction"}:
             words += " Scores are fractions: times 100 they are points."
         if self.unlike:
             words = f"**Not the settings of the configuration:** {self.unlike}. {A_COPY}\n\n{words}"
@@ -243,7 +243,7 @@ class Results:
         for store in stores:
             records |= self.records(experiment, store)
         cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
-        study = Study(experiment, records, cells)
+        study = Study(experiment, records, frame_of(cells))
         total = len(experiment.runs())
         self.lacks_runs |= len(study.finished) < total
         study.summary = summary_of(experiment, len(study.finished), total) + failures_of(study)

@@ -171,13 +171,13 @@ def missing(
     for table in study.experiment.tables:
         if tables and table.id not in tables:
             continue
-        cells = [cell for cell in study.cells if cell.table == table.id]
-        empty = [cell for cell in cells if cell.value is None]
-        if empty:
-            lack = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}{study.options}`"
+        cells = only(study.cells, table=table.id)
+        empty = cells[cells.value.isna()]
+        if len(empty):
+            lack = f": {'; '.join(sorted(reasons(empty)))}. `{empty.command.iloc[0]}{study.options}`"
             for part in ("column", "method"):
-                names = dict.fromkeys(getattr(cell, part) for cell in empty)
-                if len(names) < len({getattr(cell, part) for cell in cells}):
+                names = empty[part].unique()
+                if len(names) < cells[part].nunique():
                     lack = f" ({'; '.join(names)}){lack}"
             alike.setdefault(lack, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
     lines = [f"- {'; '.join(counts)}{lack}" for lack, counts in alike.items()]
