@@ -17,7 +17,7 @@ from debias_nb import __version__
 from debias_nb.papers.commands.reproduction import METRIC_NAMES
 from debias_nb.papers.pages.frame import Results, all_experiments, papers
 from debias_nb.papers.pages.claims import read_claims
-from debias_nb.papers.pages.places import page_of
+from debias_nb.papers.notebooks import page_of
 from debias_nb.papers.pages.printed import printed_verdict
 from debias_nb.papers.pages.report import has_notebook
 

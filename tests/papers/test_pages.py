@@ -6,8 +6,8 @@ import pytest
 
 from cells import a_run
 from debias_nb.measures.stats import paired
-from debias_nb.papers.pages.answers import answer, answer_word
 from debias_nb.papers.pages.cells import CELL, with_value
+from debias_nb.papers.pages.claims import answer, answer_word
 from debias_nb.papers.pages.compare import Question, gains_and_losses
 from debias_nb.papers.pages.frame import Results, best_settings
 from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_checks, fact, printed_verdict

@@ -90,7 +90,7 @@ RESULTS_CELL = ("from debias_nb.papers.pages.frame import Results\nresults = Res
 SHOWN = ("from IPython.display import Markdown\nfrom debias_nb.papers.pages.claims import errata_page\n"
          "Markdown(*errata_page('itvreg'))",)
 PAGE = ("""
-from debias_nb.papers.pages.answers import answer
+from debias_nb.papers.pages.claims import answer
 from debias_nb.papers.pages.compare import Question, differences
 from debias_nb.papers.pages.form import show_table
 from debias_nb.papers.pages.frame import only

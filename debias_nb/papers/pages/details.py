@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .answers import place_of
+from .claims import place_of
 from .cells import REFERENCE, remedy_of
 from .compare import ENDS, Question, differences
 from .frame import Study, only

@@ -16,7 +16,7 @@ import pandas as pd
 from ...checks import check_known
 from ...files import project_root
 from ...runs.pairing import signed
-from .answers import distance, extent
+from .claims import distance, extent
 from .compare import WORDS, Question, words_of_tests
 from .execution import NOT_RUN_HERE, run_notebook
 from .frame import Results, all_experiments

@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..costs import reckoned, taken
-from .answers import from_to
+from ..notebooks import page_of
 from .as_printed import key_deviations
 from .cells import row_name
-from .claims import resting_on
+from .claims import from_to, resting_on
 from .compare import WORDS, Question, differences, main, words_of_tests
 from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, experiments_of, only
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
-from .places import page_of
 from .printed import ExpectedTable, load_expected
 from .report import title_of
 from .tables import DIGITS, background, intervals, means, missing, of_replicates

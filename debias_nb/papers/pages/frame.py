@@ -14,8 +14,8 @@ import pandas as pd
 from ...checks import UserError, check_known, counted, stoppable
 from ...files import once_per_state, project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, sections, typed
+from ..notebooks import STUDIES, page_of
 from .cells import frame_of, table_cells
-from .places import STUDIES, page_of
 from ...runs.pairing import record_results, run_of
 from ...runs.parameters import check_injected
 from ...runs.records import Records, Store, committed_store, latest

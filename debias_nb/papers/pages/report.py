@@ -11,12 +11,12 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
 from ...runs.config import configured
+from ..notebooks import STUDIES, is_of_library
 from .cells import frame_of, printed_place
 from .claims import PAPER_LETTERS
 from .compare import differences
 from .execution import declared, run_notebook
 from .frame import Results, all_experiments, only, papers, profiles_of
-from .places import STUDIES, is_of_library
 from .printed import load_expected
 
 if TYPE_CHECKING:

@@ -255,7 +255,7 @@ def show(
         elif isinstance(part, pd.DataFrame):
             part = markdown(part) if len(part) else ""
         if not isinstance(part, str):
-            from .pictures import Picture
+            from .plots import Picture
             display(Picture(part, replace_names(alt)))
         elif part:
             display(Markdown(replace_names(part)))

@@ -16,7 +16,7 @@ from ...losses.author_batches import AuthorPairSampler
 from ...losses.authors import topic_bias
 from ...settings import AuthorsWorldConfig
 from ...trainer import QuietTrainer, training_arguments
-from ..pages.pictures import Picture
+from ..pages.plots import Picture
 from ..pages.printed import PrintedCells
 from ..pages.reading import picture
 from ..worlds.planted_authors import author_words, authors_split

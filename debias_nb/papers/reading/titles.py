@@ -12,7 +12,7 @@ from ...encoders.tokens import embed_texts
 from ...encoders.planted import planted_encoder
 from ...settings import EncoderConfig, PretrainConfig, WorldConfig
 from ...trainer import QuietTrainer, training_arguments
-from ..pages.pictures import Picture
+from ..pages.plots import Picture
 from ..pages.printed import PrintedCells
 from ..pages.reading import COLORS, picture, plane
 from ...data.worlds import Catalog
