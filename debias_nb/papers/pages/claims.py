@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, Literal
 
 import pandas as pd
@@ -258,40 +259,34 @@ class Claim:
         return pd.Series([one.number for one in facts], columns, dtype=float)
 
     @cached_property
-    def _questions(self) -> dict[str, list[tuple[Question, float]]]: # by profile, each with its margin
-        rows = self.comparisons[self.comparisons.primary]
+    def _questions(self) -> dict[str, list[Question]]: # by profile
         found = {profile: [] for profile in PROFILES}
-        for (profile, *_), own in rows.groupby(["profile", "key", "margin"], sort=False):
-            label = own.printed.iloc[0] or own.name.iloc[0].replace("`", "")
-            found[profile].append((Question(own.name.iloc[0], own, self.reported(label)), own.margin.iloc[0]))
+        for (profile, *_), own in self.comparisons.groupby(["profile", "key", "margin"], sort=False):
+            found[profile].append(Question(own.name.iloc[0], own, self.reported(own.label.iloc[0])))
         return found
 
     def questions(self, profile: str = "small") -> list[Question]:
-        return [question for question, _ in self._questions[profile]]
+        return self._questions[profile]
 
     def word(self, profile: str = "small") -> str:
         "Answer the claim in one of its words; its tests are corrected together."
-        words = self._words[profile]
-        return claim_word(
-            answer_of(question.mean, margin, self._size(question), words.loc[question.tests.index])
-            for question, margin in self._questions[profile])
+        words, answers = self._words(profile), []
+        for question in self.questions(profile):
+            first = question.rows.iloc[0]
+            stated = self.reported(first.label, is_stated=True)
+            size = float(stated.mean()) if len(stated) else None
+            answers.append(answer_of(question.mean, first.margin, size, words[question.tests.index]))
+        return claim_word(answers)
 
     def by_tests(self, profile: str = "small") -> str: # of `CLAIM_WORDS`
         "Answer as four experiments registered it: by what every test says that can tell."
-        decided = {*self._words[profile]} & {BETTER, WORSE, WITHIN}
-        if not len(self._words[profile]):
-            return NOT_RUN
-        return {(): UNSURE, (BETTER,): YES, (WORSE,): REVERSE}.get(tuple(decided), DEPENDS)
+        words = self._words(profile)
+        decided = {*words} & {BETTER, WORSE, WITHIN}
+        return {(): UNSURE, (BETTER,): YES, (WORSE,): REVERSE}.get(tuple(decided), DEPENDS) if len(words) else NOT_RUN
 
-    @cached_property
-    def _words(self) -> dict[str, pd.Series]:
-        rows = self.comparisons[self.comparisons.primary & self.comparisons.difference.notna()]
-        return {profile: words_of_tests(only(rows, profile=profile)) for profile in PROFILES}
-
-    def _size(self, question: Question) -> float | None: # that the claim itself gives
-        label = question.rows.printed.iloc[0] or question.name.replace("`", "")
-        stated = self.reported(label, is_stated=True)
-        return float(stated.mean()) if len(stated) else None
+    def _words(self, profile: str) -> pd.Series: # by test
+        rows = only(self.comparisons, profile=profile)
+        return words_of_tests(rows[rows.difference.notna()])
 
     @property
     def reported_text(self) -> str: # e.g. `SCAN − w/o FD: +0.02 (2 of 4)`; empty where nothing is reported
@@ -348,11 +343,13 @@ CLAIMS_FILE = "claims.csv"
 
 def claims_table(results: Results) -> pd.DataFrame: # a row a claim and profile
     "Tabulate all claims: what is reported, what is ours, and the word."
-    rows = [dict(paper=paper, claim=claim.id, statement=claim.statement, place=claim.place, profile=profile,
-                 reported=claim.reported_text, ours=claim.ours_text(profile), word=claim.word(profile),
-                 tables="; ".join(dict.fromkeys(row.table for one in claim.questions(profile) if one.mean
-                                                for row in one.tests.itertuples())))
-            for paper in PAPER_LETTERS for claim in read_claims(paper, results).values() for profile in PROFILES]
+    claims = [claim for paper in PAPER_LETTERS for claim in read_claims(paper, results).values()]
+    rows = []
+    for claim, profile in product(claims, PROFILES):
+        tables = dict.fromkeys(table for one in claim.questions(profile) if one.mean for table in one.tests.table)
+        rows.append({"paper": claim.paper, "claim": claim.id, "statement": claim.statement, "place": claim.place,
+                     "profile": profile, "reported": claim.reported_text, "ours": claim.ours_text(profile),
+                     "word": claim.word(profile), "tables": "; ".join(tables)})
     return pd.DataFrame(rows)
 
 

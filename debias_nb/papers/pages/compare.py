@@ -171,7 +171,6 @@ class Compared(Settings):
     profiles: Names = PROFILES
     margin: float = 0.                     # points: how far below is claimed to be no loss
     printed: str = ""                      # label of the reported difference, where it is not its own name
-    primary: bool = True                   # False: shown next to the others, and decides nothing
     cases: dict[str, Names] = {}           # name in braces -> its values: a comparison for each
 
     def rules(self):
@@ -208,7 +207,7 @@ def cases_of(comparison: Compared) -> Iterator[Compared]:
         yield Compared.model_construct(**_fill(fields | {"cases": {}}, dict(zip(comparison.cases, values))))
 
 
-QUESTION = ["key", "name", "margin", "primary", "printed", "paper", "table", "profile", *PLACE, "against", *RESULT]
+QUESTION = ["key", "name", "margin", "label", "paper", "table", "profile", *PLACE, "against", *RESULT]
 
 
 def compare(
@@ -221,12 +220,10 @@ def compare(
     rows = []
     for one in [case for comparison in comparisons for case in cases_of(comparison)]:
         for profile in [profile for profile in one.profiles if profile in profiles]:
-            stated = {"paper": paper, "profile": profile} | {name: getattr(one, name) for name in STATED}
-            rows += [stated | row for row in _rows(one, partial(_places_in, results, paper, profile))]
-    return _frame(rows, QUESTION).astype({"primary": bool, "margin": float})
-
-
-STATED = "table", "margin", "primary", "printed" # of a comparison, in its rows
+            stated = {"paper": paper, "table": one.table, "profile": profile, "margin": one.margin}
+            for row in _rows(one, partial(_places_in, results, paper, profile)):
+                rows.append(stated | row | {"label": one.printed or row["name"].replace("`", "")})
+    return _frame(rows, QUESTION).astype({"margin": float})
 
 
 def _places_in(results: Results, paper: str, profile: str, table: str, metric: str = "") -> Places:
