@@ -10,7 +10,7 @@ from debias_nb.papers.pages.cells import CELL, with_value
 from debias_nb.papers.pages.claims import answer, answer_word
 from debias_nb.papers.pages.compare import Question, gains_and_losses
 from debias_nb.papers.pages.frame import Results, best_settings
-from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_checks, fact, printed_verdict
+from debias_nb.papers.pages.printed import RELATIONS, describe_checks, fact, load_expected, printed_verdict
 from debias_nb.papers.pages.tables import intervals
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_bold_is_what_is_better_or_worse():
 
 
 def test_printed_numbers_to_calculate_with():
-    paper = PrintedCells("itvreg")
+    paper = load_expected("itvreg")
     assert paper("table1", method="Base", column="IID") < paper("table1", method="Finetuned", column="IID")
     best = paper.best("method", "table2", method="*", column="*")
     assert (best >= paper("table2", method="Base", column="*")).all()

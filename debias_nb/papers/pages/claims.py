@@ -20,8 +20,8 @@ from ...runs.pairing import signed
 from .compare import BETTER, POINT, WITHIN, WORSE, Compared, Question, are_named, compare, words_of_tests, word_of
 from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, only, papers
-from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict
-from .printed import truths
+from .printed import Expected, PrintedCheck, describe_checks, fact, in_part, in_unit, load_expected
+from .printed import printed_verdict, truths
 
 # of a claim: Yes; No, and why; It depends; Cannot tell; Not run
 YES, REVERSE, NO_CHANGE, LESS, MORE, DEPENDS, UNSURE, NOT_RUN = CLAIM_WORDS = (
@@ -51,7 +51,7 @@ class Cells(Strict):
     def names(self) -> dict[str, Any]: # those that are given
         return self.model_dump(include=set(Cells.model_fields), exclude_unset=True)
 
-    def numbers(self, paper: PrintedCells, default: dict[str, Any]) -> pd.Series | float: # default: names
+    def numbers(self, paper: Expected, default: dict[str, Any]) -> pd.Series | float: # default: names
         """Return the numbers, those of `default` where a name is not given.
 
         Raises `ValueError` for an unknown name."""
@@ -84,7 +84,7 @@ class PrintedFact(Cells):
     unit: str = ""
     place: str = ""
 
-    def sizes(self, paper: PrintedCells) -> pd.Series | float:
+    def sizes(self, paper: Expected) -> pd.Series | float:
         "Return the reported numbers, subtracted or divided as asked. Raises `ValueError` for an unknown name."
         numbers = sum(map(math.prod, self.products)) if self.products else self.numbers(paper, {})
         for cells, combine in ((self.minus, operator.sub), (self.over, operator.truediv)):
@@ -92,7 +92,7 @@ class PrintedFact(Cells):
                 numbers = combine(numbers, cells.numbers(paper, self.names))
         return numbers
 
-    def facts(self, paper: PrintedCells) -> list[PrintedCheck]:
+    def facts(self, paper: Expected) -> list[PrintedCheck]:
         """Compare the reported numbers, place by place.
 
         Raises `ValueError` for an unknown name or relation, and `KeyError` for an unknown list."""
@@ -105,7 +105,7 @@ class PrintedFact(Cells):
             numbers = numbers - 100 * round(numbers * items / 100) / items
         return fact(self.label, numbers, self.relation, self.bound, self.unit, self.place)
 
-    def _words(self, paper: PrintedCells) -> tuple[str, str, bool]:
+    def _words(self, paper: Expected) -> tuple[str, str, bool]:
         "Return what stands there, in titles or names of methods, what the text says, and whether it is so."
         if self.rows:
             rows = paper.frame[paper.frame.table == self.rows]
@@ -113,7 +113,7 @@ class PrintedFact(Cells):
             if self.word:
                 return ", ".join(methods), f"a row {self.word}", self.word in methods
             return str(len(methods)), f"{self.bound:g}", len(methods) == self.bound
-        titles = paper.expected.lists[self.titles].rows[self.method]
+        titles = paper.lists[self.titles].rows[self.method]
         if not self.word:
             return titles[0], self.first, titles[0] == self.first
         if self.first:
@@ -314,7 +314,7 @@ def read_claims(paper: str, results: Results) -> dict[str, Claim]: # by id
 
 
 def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
-    numbers = PrintedCells(paper)
+    numbers = load_expected(paper)
     claims = {}
     for entry in load_statements(f"{paper}/claims").claims:
         for letter, part in entry.by_letter.items():
@@ -397,7 +397,7 @@ def ask(
     strengths = {*rows.strength.dropna()}
     sizes = None
     if one.reported and (one.strength is None or strengths <= {one.strength}):
-        numbers = PrintedCells(one.paper)
+        numbers = load_expected(one.paper)
         parts = [cells.sizes(numbers) for cells in one.reported]
         sizes = pd.concat([part if isinstance(part, pd.Series) else pd.Series([part]) for part in parts])
     text = one.name or (rows.name.iloc[0] if len(rows) else name)
@@ -432,7 +432,7 @@ def errata_of(paper: str) -> pd.DataFrame: # a row each: id, kind, title, text, 
     """Recompute the errata of a paper from its printed numbers.
 
     Raises `ConfigError` naming file and erratum."""
-    numbers = PrintedCells(paper)
+    numbers = load_expected(paper)
     rows = []
     for entry in load_statements(f"{paper}/errata").errata:
         try:

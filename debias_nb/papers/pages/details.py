@@ -10,7 +10,7 @@ from .claims import place_of
 from .cells import REFERENCE, remedy_of
 from .compare import ENDS, Question, differences
 from .frame import Study, only
-from .printed import POINTS, PrintedCells
+from .printed import POINTS, load_expected
 from ...runs.pairing import config_of
 
 
@@ -238,7 +238,7 @@ def of_settings(
     """Compare ITVReg and OutReg with plain fine-tuning in several settings, each out of distribution and in it.
 
     Where nothing was learned (`untaught`), nothing is compared."""
-    printed = PrintedCells("itvreg")
+    printed = load_expected("itvreg")
     questions = []
     for (method, names), shift, (setting, runs) in product(MASKED.items(), ("ood", "iid"), tables.items()):
         if not {*names} & {*runs.method}:
