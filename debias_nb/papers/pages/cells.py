@@ -34,13 +34,11 @@ CELL = { # what is known of a cell before its records are read: the columns of t
     "strength": None,     # lambda of a regularizer, or the share of tuned weights; None: neither
     "rate": None,         # learning rate
     "epochs": None,       # of a column that asks for so many
-    "texts": "",          # what unlabeled texts are of, which a regularizer holds
-    "share": None,        # of these texts
     "of": "",             # of interpolated weights the method, as the table calls it; else `method`
     "command": None,      # what fills it
     "runs": (),           # ids of all runs that make it
     "records": (),        # ids of those that are there, and have the metric
-    "value": None, "low": None, "high": None, "n": 0, # ours, in the table's unit: mean over seeds
+    "value": None, "std": None, "low": None, "high": None, "n": 0, # ours, in the table's unit: mean over seeds
     "expected": None,     # the paper's number, where it is comparable: at profile `paper`
     "status": "not run",  # measured: by all of its runs; partial, failed, not run
     "why": None,          # what is missing, or the sentence a difference needs
@@ -60,8 +58,8 @@ def with_value(cell: dict, records: Records) -> dict: # cell: as `CELL`; records
     cell = cell | {"records": [record["id"] for record in present], "status": "failed" if errors else "not run"}
     if present:
         side = [run_on(record, cell["evaluate"], cell["metric"], cell["unit"]) for record in present]
-        level = mean_level(side)
-        cell |= {"status": "measured", "value": level.value, "low": level.low, "high": level.high, "n": level.n}
+        level = vars(mean_level(side))
+        cell |= {name: level[name] for name in ("value", "std", "low", "high", "n")} | {"status": "measured"}
         if len(present) < len(cell["runs"]):
             cell["status"] = "partial"
             notes.insert(0, f"{len(present)} of {len(cell['runs'])} runs are there")
@@ -99,19 +97,11 @@ def remedy_of(method: MethodConfig) -> str | None: # None: it has none
     return FAMILIES.get(method.regularizer) or FAMILIES.get(method.augmentation)
 
 
-def _strength_and_texts(method: MethodConfig) -> dict: # strength, texts and share of `table_rows`
-    if not isinstance(method, PairMethod):
-        return {"strength": None, "texts": "", "share": None}
-    texts = method.texts
-    corpora = ", ".join(texts.corpora) if texts else ""
-    return {"strength": method.weight or None, "texts": corpora, "share": texts.share if texts else None}
-
-
 def table_rows(
     run: RunConfig,
     block: BlockConfig,
     with_tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
-) -> Iterator[dict]: # of a cell: method, of, family, strength, rate, texts, share; and `suffix`
+) -> Iterator[dict]: # of a cell: method, of, family, strength, rate; and `suffix`
     """Yield the rows of a table that a run belongs to.
 
     One, of its learning rate where a block tries several; or one a share of interpolated weights. `suffix` ends the
@@ -120,7 +110,7 @@ def table_rows(
     name = method.display
     row = dict(
         method=name, of="", family=method.name, suffix="", rate=run.training.learning_rate if run.training else None,
-        **_strength_and_texts(method))
+        strength=method.weight or None if isinstance(method, PairMethod) else None)
     for share in method.mixing_weights:
         at_share = dict(strength=share, suffix=f"@{share:g}", of=name)
         yield row | at_share | dict(method=row_name(name, weight=share))
@@ -220,10 +210,9 @@ def _empty_cell(
              "encoder": run.encoder.display, "role": run.encoder.role, "method": name, "column": column.label}
     test = {"shift": column.shift, "corpus": column.corpus, "evaluate": column.evaluate + row["suffix"],
             "metric": metric.replace("{row}", name), "epochs": column.epochs}
-    settings = {key: row[key] for key in ("strength", "rate", "texts", "share")}
     names = {"against": table.rows.get(reference, reference), "family": row["family"] or name,
-             "of": shown[row["of"]] or name}
-    return CELL | place | test | settings | names | {"command": command, "runs": []}
+             "of": shown[row["of"]] or name, "strength": row["strength"], "rate": row["rate"]}
+    return CELL | place | test | names | {"command": command, "runs": []}
 
 
 def lack_of(cell: dict, run: RunConfig) -> str: # run: one that fills it

@@ -76,12 +76,10 @@ def _experiments_of(paper: str) -> dict[tuple[str, str], str]: # table, profile 
             for table in one.tables}
 
 
-def records_of(tests: pd.DataFrame, paper: str = "") -> str: # with column table, maybe paper, profile
+def records_of(tests: pd.DataFrame) -> str: # of `compare`
     "Name the experiments and tables that comparisons rest on."
-    rest = {name: value for name, value in {"paper": paper, "profile": "small"}.items() if name not in tests}
-    places = tests.assign(**rest)[["paper", "table", "profile"]]
-    return "; ".join(f"{_experiments_of(paper)[table, profile]}:{table}"
-                     for paper, table, profile in places.drop_duplicates().itertuples(index=False))
+    places = tests[["paper", "table", "profile"]].drop_duplicates()
+    return "; ".join(f"{_experiments_of(one.paper)[one.table, one.profile]}:{one.table}" for one in places.itertuples())
 
 
 def _stored(number):

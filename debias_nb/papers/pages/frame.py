@@ -52,9 +52,9 @@ def papers() -> list[str]:
 
 
 RUN_COLUMNS = ["table", "encoder", "role", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
-           "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
+           "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
            "complete", "value", "steps",
-           "resampled", "made", "clean", "training_data", "base_encoder", "test_data", "record"]
+           "resampled", "made", "clean", "training_data", "base_encoder", "test_data"]
 
 
 def only(
@@ -99,11 +99,11 @@ class Study:
                 record = self.records_by_id[i]
                 for row in record_results(record, cell["evaluate"], [metric], cell["unit"]):
                     run = run_of(record, row["value"], row["resampled"], cell["evaluate"])
-                    fields = dict(further=metric != cell["metric"], record=i, steps=record["extra"].get("steps"))
+                    fields = dict(further=metric != cell["metric"], steps=record["extra"].get("steps"))
                     rows.append(place | run._asdict() | row | fields)
         frame = pd.DataFrame(rows, columns=RUN_COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
-                             | dict.fromkeys(["strength", "rate", "epochs", "share", "steps"], float))
+                             | dict.fromkeys(["strength", "rate", "epochs", "steps"], float))
         if self.own: # records of this machine may be paired whatever the state of the tree
             frame["clean"] = True
         frame.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that

@@ -204,10 +204,9 @@ def canvas(
 def wrap(
     text: str,
     columns: int, # panels side by side
-    margin: float = .6, # inches that a panel needs for its numbers
 ) -> str:
-    "Break a text into lines that are no longer than a panel is wide."
-    room = WIDTH / columns - margin
+    "Break a text into lines that are no longer than a panel is wide, but for its numbers."
+    room = WIDTH / columns - .6
     return fill(text.replace("->", "→"), int(room / LETTER))
 
 
@@ -242,18 +241,15 @@ def panels(
 REFERENCE_LINE = dict(color="#555555", lw=1, zorder=1) # of a line that methods are compared with
 
 
-def share_where_ranges_agree(
-    axes,              # some axes
-    axis: str = "y",   # or `x`
-    ratio: float = 2.5, # how many times the narrowest range the common one may be
-):
-    "Give axes one range, unless one of them would be left nearly empty."
-    ranges = np.array([getattr(ax, f"get_{axis}lim")() for ax in axes])
-    narrowest = np.ptp(ranges, axis=1).min()
-    common = ranges.min(), ranges.max()
-    if np.ptp(common) <= ratio * narrowest:
+WIDEST = 2.5 # how many times the narrowest range a common one may be
+
+
+def share_where_ranges_agree(axes) -> None:
+    "Give axes one range upwards, unless one of them would be left nearly empty."
+    ranges = np.array([ax.get_ylim() for ax in axes])
+    if np.ptp(ranges) <= WIDEST * np.ptp(ranges, axis=1).min():
         for ax in axes:
-            ax.set(**{f"{axis}lim": common})
+            ax.set_ylim(ranges.min(), ranges.max())
 
 
 def legend(
@@ -269,11 +265,6 @@ def legend(
     lines = math.ceil(len(handles) / room)
     columns = math.ceil(len(handles) / lines) # so that lines are about equally full
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
-
-
-def caption(figure: Figure, label: str):
-    "Write above all axes what they show."
-    figure.suptitle(label, x=.005, ha="left", size=9)
 
 
 def on_the_left(ax, label: str):
@@ -324,14 +315,6 @@ def estimate_alt(questions: Sequence[Question]) -> str:
     ordered = sorted(questions, key=lambda one: one.mean.difference)
     ends = dict.fromkeys(f"{one.name}, {one.estimate.translate(ROUND)}" for one in (ordered[0], ordered[-1]))
     return f"{len(questions)} estimates with their tests, in points, from {' to '.join(ends)}"
-
-
-def _scale_note(figure: Figure, axis: str = "x") -> str:
-    "Say in a caption if scales differ between panels."
-    ranges = {getattr(ax, f"get_{axis}lim")() for ax in figure.axes if ax.axison and ax.has_data()}
-    if len(ranges) > 1:
-        return "; scales differ between panels"
-    return ""
 
 
 def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle], is_log: bool) -> pd.Series:
@@ -385,9 +368,8 @@ def strength_plot(
             axes_of_row.setdefault(row, []).append(ax)
     for axes in axes_of_row.values():
         share_where_ranges_agree(axes)
-    note = _scale_note(figure, "y")
-    if note:
-        caption(figure, note.removeprefix("; "))
+    if len({ax.get_ylim() for ax in figure.axes if ax.axison and ax.has_data()}) > 1:
+        figure.suptitle("scales differ between panels", x=.005, ha="left", size=9)
     level_handles = {name: Line2D([], [], **style.level) for name, style in base_styles.items()}
     legend(figure, styles, level_handles)
     return figure

@@ -138,15 +138,12 @@ APART = ("Means use all runs of a method, and differences only paired runs. So t
 
 
 def rests_on(
-    runs: pd.DataFrame,         # of one table
-    against: str | None = None, # as `compare.pairs`
-    metric: str | None = None,
-    **filters,                    # as `only`
+    runs: pd.DataFrame, # of one table
 ) -> str:
     """Say as Markdown how many replicates differences rest on, and what was left out.
 
     Empty where nothing is compared."""
-    comparisons = only(pairs(runs, against, metric), **filters)
+    comparisons = pairs(runs)
     if comparisons.empty:
         return ""
     if comparisons.replicates.nunique() == 1 and not comparisons.left_out.any():
