@@ -1,7 +1,6 @@
 """What records say beyond their metrics, where several pages ask for it; a function each."""
 from collections.abc import Iterator
 from itertools import pairwise, product
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -71,20 +70,13 @@ def between(runs: pd.DataFrame, low: str, high: str, share: float, name: str) ->
     return rows.assign(**mixed, method=name)
 
 
-class AtEqualCost(NamedTuple):
-    "A method against another one where that gains most, at the same cost in distribution."
-    strength: float    # λ of the other
-    cost: float        # points that it loses in distribution
-    question: Question # out of distribution
-
-
 def at_equal_cost(
     runs: pd.DataFrame, # of one table, with a path along λ
     family: str,
     other: str,
     panel: str = "",    # what it is about, in words
-) -> AtEqualCost:
-    """Compare two methods out of distribution at one cost.
+) -> tuple[float, float, Question]: # λ of the other, points that it loses in distribution; out of distribution
+    """Compare two methods at the cost in distribution of the other one, where that gains most.
 
     The other has the λ where it gains most, and the first lies between its last two λ with costs on either side. The
     cost is taken as measured."""
@@ -104,8 +96,8 @@ def at_equal_cost(
     mixed = between(runs, named(family, one.step), named(family, two.step), share, f"{family} at equal cost")
     changes = differences(pd.concat([runs, mixed]), named(other, best.step))
     rows = only(changes, method=f"{family} at equal cost", shift="ood")
-    return AtEqualCost(best.step, -best.inside, Question(
-        f"{family} − {other} at λ = {best.step:g}, at its cost, {panel}", rows))
+    question = Question(f"{family} − {other} at λ = {best.step:g}, at its cost, {panel}", rows)
+    return best.step, -best.inside, question
 
 
 def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus

@@ -293,16 +293,13 @@ class Results:
         parameters = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
                           fresh=fresh, own=own)
         parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
-        narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
-        differs = (parameters["own"] or parameters["fresh"] or full
-                   or any(narrowing[key] is not None for key in NARROWING))
-        if not differs:
+        if all(value is None or value is False for key, value in parameters.items() if key != "workers"):
             stored = self.load(name, profile)
             if stored.finished:
                 return stored
         with stoppable(name):
             from ...runs.runner import load, run
-            experiment = load(name, profile, **narrowing)
+            experiment = load(name, profile, **{key: parameters[key] for key in (*NARROWING, "full")})
             return page(experiment, run(experiment, fresh=parameters["fresh"], workers=parameters["workers"]))
 
     def part(
