@@ -17,7 +17,7 @@ from debias_nb import __version__
 from debias_nb.papers.commands.reproduction import METRIC_NAMES
 from debias_nb.papers.pages.frame import Results, all_experiments, papers
 from debias_nb.papers.pages.claims import read_claims
-from debias_nb.papers.pages.places import page_of
+from debias_nb.papers.notebooks import page_of
 from debias_nb.papers.pages.printed import printed_verdict
 from debias_nb.papers.pages.report import has_notebook
 
@@ -57,16 +57,13 @@ def cells_and_runs(results: Results) -> dict:
         for experiment in all_experiments(paper):
             study = results.load(experiment.name, experiment.profile)
             page = page_of(experiment) if has_notebook(page_of(experiment)) else ""
-            for cell in study.cells:
-                if cell.value is None:
-                    continue
+            for cell in study.cells.dropna(subset="value").itertuples():
                 records = [study.records_by_id.get(run) for run in cell.records]
                 if not records or None in records:
-                    sys.exit(f"{experiment.name}, {cell.profile}, {cell.row}, {cell.column}: a record of this cell is "
-                             "not there")
-                fields = cell.fields
+                    sys.exit(f"{experiment.name}, {cell.profile}, {cell.encoder}, {cell.method}, {cell.column}: a record "
+                             "of this cell is not there")
                 for name in COLUMNS:
-                    columns[name].append(written(fields[name]))
+                    columns[name].append(written(getattr(cell, name)))
                 columns["page"].append(page)
                 columns["runs"].append([runs.of(run) for run in cell.records])
                 known = {(record["environment"]["commit"] or "none")[:10] for record in records}

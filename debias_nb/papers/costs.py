@@ -120,9 +120,9 @@ def two_digits(value: float) -> str:
 
 
 def reckoned(runs: Collection[RunConfig]) -> tuple[str, str]: # at least one
-    "Say how many minutes runs take at the papers' scale, or hours where they are many, and their memory, in GiB."
+    "Say how long runs take at the papers' scale, in minutes or in many hours, and their memory, in GiB."
     minutes = sum(map(seconds, runs)) / 60
-    took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
+    took = f"{minutes / 60:,.0f} hours" if minutes > 600 else f"{two_digits(minutes)} minutes"
     return took, two_digits(max(map(memory, runs)) / 2**30)
 
 
@@ -130,6 +130,6 @@ def taken(
     records: Collection[dict],     # of finished runs, at least one
     count: int | None = None, # of runs like these; default: these
 ) -> tuple[str, str]:
-    "Say how many minutes runs take, one after the other, and the most memory that one of them held, in GiB."
+    "Say how long runs take, one after the other, and the most memory that one of them held, in GiB."
     minutes = sum(record["seconds"] for record in records) / 60 * (1 if count is None else count / len(records))
-    return two_digits(minutes), two_digits(max(record["peak_memory_bytes"] for record in records) / 2**30)
+    return f"{two_digits(minutes)} minutes", two_digits(max(record["peak_memory_bytes"] for record in records) / 2**30)

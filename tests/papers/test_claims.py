@@ -1,61 +1,49 @@
 """What comes of comparisons: pairs of runs, one estimate a question, four words of it and five of a claim."""
 import re
-from collections import defaultdict
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from debias_nb.measures.stats import Interval, paired
-from debias_nb.papers.pages.cells import Cell
+from debias_nb.measures.stats import paired
 from debias_nb.papers.pages.claims import DEPENDS, LESS, MORE, NO_CHANGE, NOT_RUN, REVERSE, UNSURE, YES, Claim
 from debias_nb.papers.pages.claims import answer_of, ask, claim_word, load_statements, unknown_names
-from debias_nb.papers.pages.compare import BETTER, NOWHERE, OPEN, WITHIN, WORSE, Compared, Evidence, Question, compared
+from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORSE, Compared, Question, are_named, compare, compared
 from debias_nb.papers.pages.compare import estimate_of, words_of_tests, word_of
-from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.frame import RUN_COLUMNS, Results
 from debias_nb.papers.pages.printed import PrintedCheck
+from debias_nb.runs.pairing import run_on
 from cells import a_run
 
 RESULTS = Results()
 
 
-def record(id, value, seed=0, world=None, cpu="one", dirty=False, is_trained=True):
-    "A record of one metric on 50 resamples."
+def run_of_record(value, seed, cpu="one", dirty=False):
+    "A run of one metric on 50 resamples."
     resamples = value + np.random.default_rng(seed).normal(0, .001, 50)
-    return dict(
-        id=id, seed=seed, status="finished", device="cpu",
-        environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}},
+    return run_on(dict(
+        seed=seed, environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}},
         metrics={"test": {"p1": value}}, replicates={"test": {"p1": list(resamples)}},
-        run=a_run(is_trained=is_trained, seed=seed, world=world))
+        run=a_run(seed=seed)), "test", "p1", "fraction")
 
 
-class Made(Evidence):
+class Made(Results):
     "A table `table3` at `small` with one cell per method and column; `levels` are its means."
     def __init__(self, levels, seeds=5, columns=("near", "far"), spread=.002, rng=None, **options):
         rng = rng or np.random.default_rng(0)
-        self.paper, self.made, self.records = "itvreg", defaultdict(dict), {}
-        for column in columns:
-            for method, level in levels.items():
-                ids = [f"{method}-{column}-{seed}" for seed in range(seeds)]
-                self.records |= {id: record(id, level + rng.normal(0, spread), seed, **options)
-                                 for seed, id in enumerate(ids)}
-                mean = Interval(level, np.nan, np.nan, len(ids), np.nan, "")
-                self.made["encoder", column][method] = Cell(
-                    paper="itvreg", table="table3", profile="small", encoder="encoder", method=method, column=column,
-                    shift="ood", corpus="corpus", evaluate="test", metric="p1", role="weak", level=mean,
-                    status="measured", records=ids)
+        place = dict(encoder="encoder", role="weak", corpus="corpus", evaluate="test", shift="ood", metric="p1",
+                     unit="fraction", complete=True, further=False)
+        rows = [place | run_of_record(level + rng.normal(0, spread), seed, **options)._asdict()
+                | dict(test=column, method=method, family=method)
+                for column in columns for method, level in levels.items() for seed in range(seeds)]
+        self.tables = {"table3": pd.DataFrame(rows, columns=RUN_COLUMNS).astype({"complete": bool, "further": bool})}
+        super().__init__(values={("tables", "itvreg"): {("table3", "small"): "made"}, ("made", "small"): self.tables})
 
-    def places(self, table, profile):
-        return self.made if (table, profile) == ("table3", "small") else {}
-
-    def study(self, table, profile):
-        return SimpleNamespace(records_by_id=self.records)
+    def compare(self, *comparisons):
+        return compare("itvreg", comparisons, self)
 
     def joined(self, other):
-        for place, cells in other.made.items():
-            self.made[place] |= cells
-        self.records |= other.records
+        self.tables["table3"] = pd.concat([self.tables["table3"], other.tables["table3"]])
         return self
 
 
@@ -63,8 +51,8 @@ def above(*methods, **options):
     return Compared(table="table3", methods=methods, **options)
 
 
-def words(evidence, *comparisons):
-    return words_of_tests(evidence.compare(comparisons)).tolist()
+def words(made, *comparisons):
+    return words_of_tests(made.compare(*comparisons)).tolist()
 
 
 def test_a_test_has_one_of_four_words():
@@ -82,38 +70,36 @@ def test_columns_roles_elsewhere_and_differences_of_differences():
     assert words(e, above("a", "b", role="strong")) == [] == words(e, above("a", "b", shift="iid"))
     assert words(e, above("a", "b", "c")) == [BETTER, BETTER, WORSE, WORSE]
     minus = {"methods": ("c", "b"), "names": ("gain", "gain of c")}
-    assert e.compare([above("a", "b", minus=minus)]).name.tolist() == ["gain − gain of c"] * 2
+    assert e.compare(above("a", "b", minus=minus)).name.tolist() == ["gain − gain of c"] * 2
     assert words(e, above(("x", "a"), "b")) == [BETTER, BETTER], "a method with another name"
     nearest = {"nearest": ("a", "c"), "to": "b"}
-    assert e.compare([above(nearest, "b", column="near")]).method.tolist() == ["a"], "none is in distribution"
+    assert e.compare(above(nearest, "b", column="near")).method.tolist() == ["a"], "none is in distribution"
     ranking = {"ranking": ("c", "b", "a"), "table": "table3", "column": "near"}
-    ranked = e.compare([Compared(table="table3", methods=ranking, column="near")])
+    ranked = e.compare(Compared(table="table3", methods=ranking, column="near"))
     assert list(zip(ranked.method, ranked.against)) == [("a", "c"), ("c", "b")]
-    cases = e.compare([above("{one}", "b", column="near", cases={"one": ("a", "c")})])
+    cases = e.compare(above("{one}", "b", column="near", cases={"one": ("a", "c")}))
     assert cases.method.tolist() == ["a", "c"]
 
 
 def test_a_sign_is_that_of_the_name():
-    rows = Made({"Base": .5, "Finetuned": .55}).compare([above("Base", "Finetuned")])
+    rows = Made({"Base": .5, "Finetuned": .55}).compare(above("Base", "Finetuned"))
     assert rows.name.tolist() == ["Base − Finetuned"] * 2 and (rows.difference < -4).all()
 
 
 @pytest.mark.parametrize("change, reason", [
-    (dict(cpu="another"), "too few: 0 seeds; seed 0, seed 1, seed 2, seed 3, seed 4: made on unlike processors"),
+    (dict(cpu="another"), "too few: 0 seeds, seed 0, seed 1, seed 2, seed 3, seed 4: made on unlike processors"),
     (dict(dirty=True), "uncommitted changes"), (dict(seeds=1), "too few: 1 seeds"),
 ])
 def test_pairs_that_are_refused(change, reason):
-    rows = Made({"a": .6}).joined(Made({"b": .5}, **change)).compare([above("a", "b")])
-    assert rows.why.str.contains(reason).all() and rows.difference.isna().all()
+    rows = Made({"a": .6}).joined(Made({"b": .5}, **change)).compare(above("a", "b"))
+    assert (rows.replicates + ", " + rows.left_out).str.contains(reason).all() and rows.difference.isna().all()
     assert Question("a − b", rows).estimate == "not run here"
 
 
-def test_a_cell_that_is_not_complete_says_why():
+def test_a_cell_that_is_not_complete_is_not_compared():
     e = Made({"a": .6, "b": .5})
-    for cells in e.made.values():
-        cells["b"].status, cells["b"].why = "partial", "3 of 5 runs are there"
-    assert set(e.compare([above("a", "b")]).why) == {"3 of 5 runs are there"}
-    assert set(e.compare([above("a", "c")]).why) == {"no configuration makes one of the cells"}
+    e.tables["table3"].complete &= e.tables["table3"].method != "b"
+    assert e.compare(above("a", "b")).empty
 
 
 def test_tests_of_a_question_are_corrected_together():
@@ -125,13 +111,13 @@ def test_tests_of_a_question_are_corrected_together():
 
 def test_a_degenerate_test_is_shown_and_does_not_count():
     e = Made({"a": .6, "b": .5}, columns=("near",)).joined(Made({"a": .5, "b": .5}, columns=("far",), spread=0))
-    question = Question("a − b", e.compare([above("a", "b")]))
+    question = Question("a − b", e.compare(above("a", "b")))
     assert len(question.tests) == 2 and question.mean.n == 1 and question.degenerate == ["far, a"]
     assert words_of_tests(question.tests).tolist() == [BETTER, "degenerate"]
 
 
 def test_the_reported_number_is_the_mean_of_the_columns_that_ours_have():
-    rows = Made({"a": .6, "b": .5}).compare([above("a", "b")])
+    rows = Made({"a": .6, "b": .5}).compare(above("a", "b"))
     sizes = pd.Series([9., 11., 90.], pd.Index(["near", "far", "elsewhere"], name="column"))
     assert Question("", rows, sizes, "b").reported_text.startswith("+10.0 over b")
     others = pd.Series([1., 3.], pd.Index(["x", "y"], name="column"))
@@ -140,7 +126,7 @@ def test_the_reported_number_is_the_mean_of_the_columns_that_ours_have():
 
 def mean_of(low, high):
     "An estimate with this interval."
-    estimate = estimate_of(Made({"a": .6, "b": .5}).compare([above("a", "b")]))
+    estimate = estimate_of(Made({"a": .6, "b": .5}).compare(above("a", "b")))
     return type(estimate)(**vars(estimate) | {"difference": (low + high) / 2, "low": low, "high": high})
 
 
@@ -164,9 +150,9 @@ def test_a_claim_of_several_differences(answers, word):
     assert claim_word(answers) == word
 
 
-def claim_of(evidence, *comparisons, reported=(), asked="> 0"):
+def claim_of(made, *comparisons, reported=(), asked="> 0"):
     facts = tuple(PrintedCheck("a − b", "near", "", asked, True, "", number) for number in reported)
-    return Claim("itvreg", "A1", "a is above b.", "", facts, evidence.compare(comparisons))
+    return Claim("itvreg", "A1", "a is above b.", "", facts, made.compare(*comparisons))
 
 
 def test_a_claim_gives_its_estimates_and_what_is_reported():
@@ -193,11 +179,13 @@ def test_every_name_of_claims_and_questions_is_one_of_a_table():
 
 
 @pytest.mark.parametrize("change", [
-    {"table": "tabel3"}, {"methods": ("a", "c")}, {"column": "ner"},
+    {"table": "tabel3"}, {"methods": ("ITVReg", "Finetund")}, {"column": "Quor*"},
+    {"minus": {"column": "Quor", "names": ["a", "b"]}},
 ])
-def test_a_name_that_no_cell_has_makes_no_comparison(change):
-    rows = Made({"a": .6, "b": .5}).compare([Compared(**{"table": "table3", "methods": ("a", "b")} | change)])
-    assert (rows.why == NOWHERE).all()
+def test_a_name_that_no_cell_has_is_found(change):
+    stated = {"table": "table3", "methods": ("ITVReg", "Finetuned"), "profiles": ("planted",)}
+    assert are_named("itvreg", Compared(**stated), RESULTS)
+    assert not are_named("itvreg", Compared(**stated | change), RESULTS)
 
 
 @pytest.mark.parametrize("methods, message", [

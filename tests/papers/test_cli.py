@@ -25,6 +25,7 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, failed_record
+from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.report import all_cells
 from debias_nb.runs.tasks import lacking
 from made import STATIC, experiment, record_of
@@ -410,15 +411,14 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"README.md"}
     page = (tmp_path / "pages/itvreg/table03.md").read_text()
-    cells = [cell for cell in all_cells() if cell.profile == "small"]
+    cells = only(all_cells(), profile="small")
     run_ids = {record["id"] for record in store.all() if record["status"] == "finished"}
-    assert {name for cell in cells for name in cell.records} == run_ids
+    assert {*cells.records.explode().dropna()} == run_ids
     assert f"{len(run_ids)} of " in page
     assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
     assert "skip_exec" not in page and "from debias_nb" not in page, "code is left out"
     assert str(tmp_path) not in page and str(ROOT) not in page
-    reasons = [cell.why for cell in cells if cell.status == "failed"]
-    assert any("training stopped: the loss is nan" in reason for reason in reasons)
+    assert only(cells, status="failed").why.str.contains("training stopped: the loss is nan").any()
 
 
 # agreement

@@ -6,15 +6,14 @@ import pytest
 
 from cells import a_run
 from debias_nb.measures.stats import paired
-from debias_nb.papers.pages.answers import answer, answer_word
-from debias_nb.papers.pages.cells import Cell, with_value
+from debias_nb.papers.pages.cells import CELL, with_value
+from debias_nb.papers.pages.claims import answer, answer_word
 from debias_nb.papers.pages.compare import Question, gains_and_losses
 from debias_nb.papers.pages.frame import Results, best_settings
-from debias_nb.papers.pages.printed import RELATIONS, PrintedCells, describe_checks, fact, printed_verdict
+from debias_nb.papers.pages.printed import RELATIONS, describe_checks, fact, load_expected, printed_verdict
 from debias_nb.papers.pages.tables import intervals
 
 ROOT = Path(__file__).parents[2]
-PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
 
 
 def a_record(seed, value, **changes):
@@ -30,13 +29,13 @@ def study():
 
 def test_a_cell_says_what_its_runs_do():
     records = {f"run{seed}": a_record(seed, value) for seed, value in ((0, .25), (1, .35))}
-    full = with_value(Cell(*PLACE, runs=["run0", "run1"]), records)
-    assert (round(full.value, 9), full.status) == (30, "measured")
-    part = with_value(Cell(*PLACE, runs=["run0", "run1", "run2"]), records)
-    assert (part.status, part.why) == ("partial", "2 of 3 runs are there")
+    full = with_value(CELL | {"evaluate": "quora", "runs": ["run0", "run1"]}, records)
+    assert (round(full["value"], 9), full["status"]) == (30, "measured")
+    part = with_value(full | {"runs": ["run0", "run1", "run2"]}, records)
+    assert (part["status"], part["why"]) == ("partial", "2 of 3 runs are there")
     failures = {"run0": a_record(0, 0., status="failed", error="the loss is nan", metrics={})}
-    failure = with_value(Cell(*PLACE, runs=["run0"]), failures)
-    assert (failure.status, failure.why) == ("failed", "training stopped: the loss is nan")
+    failure = with_value(CELL | {"evaluate": "quora", "runs": ["run0"]}, failures)
+    assert (failure["status"], failure["why"]) == ("failed", "training stopped: the loss is nan")
 
 
 def test_a_setting_that_lacks_a_run_is_not_chosen():
@@ -83,7 +82,7 @@ def test_bold_is_what_is_better_or_worse():
 
 
 def test_printed_numbers_to_calculate_with():
-    paper = PrintedCells("itvreg")
+    paper = load_expected("itvreg")
     assert paper("table1", method="Base", column="IID") < paper("table1", method="Finetuned", column="IID")
     best = paper.best("method", "table2", method="*", column="*")
     assert (best >= paper("table2", method="Base", column="*")).all()

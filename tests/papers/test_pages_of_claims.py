@@ -90,7 +90,7 @@ RESULTS_CELL = ("from debias_nb.papers.pages.frame import Results\nresults = Res
 SHOWN = ("from IPython.display import Markdown\nfrom debias_nb.papers.pages.claims import errata_page\n"
          "Markdown(*errata_page('itvreg'))",)
 PAGE = ("""
-from debias_nb.papers.pages.answers import answer
+from debias_nb.papers.pages.claims import answer
 from debias_nb.papers.pages.compare import Question, differences
 from debias_nb.papers.pages.form import show_table
 from debias_nb.papers.pages.frame import only
@@ -188,8 +188,8 @@ def test_a_page_is_written_with_its_answer_first_and_goes_on_where_runs_lack(in_
     write_tables(tmp_path, results)
     rows, cells = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("differences", "cells"))
     assert set(rows.table) == {"demo", "more"} and set(rows.method) == {*LEVELS} - {"Finetuned"}
-    assert cells.value.notna().all() and {one.status for one in all_cells("itvreg")} == {"measured", "not run"}
-    assert len([cell for cell in all_cells("itvreg") if cell.profile == "paper"]) == 3
+    assert cells.value.notna().all() and {*all_cells("itvreg").status} == {"measured", "not run"}
+    assert (all_cells("itvreg").profile == "paper").sum() == 3
     with pytest.raises(ConfigError, match="no paper 'itvre'; did you mean 'itvreg'"):
         all_cells("itvre")
 

@@ -17,7 +17,8 @@ def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), origin=None,
     for i, seed in enumerate(seeds):
         world = worlds[i] if worlds else None
         rows.append(dict(
-            encoder=encoder, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method, family=method,
+            encoder=encoder, role=None, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method,
+            family=method,
             strength=None, metric="auc05", unit="percent", against="Finetuned", further=False, complete=True,
             key=(world, seed), value=value + i / 10,
             resampled=None, overlap=0., made=Made("torch 2.13.0", (origin or {}).get(seed, "here")),

@@ -11,7 +11,7 @@ from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.papers.settings.titles import TitlesCorpus
 from debias_nb.runs.settings import HingeTraining, PairMethod
 from debias_nb.runs.config import TableConfig
-from debias_nb.papers.pages.frame import Results, all_experiments, papers
+from debias_nb.papers.pages.frame import Results, all_experiments, only, papers
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, committed_store, make_record
 from debias_nb.runs.runner import run_all
@@ -67,8 +67,8 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
         store.append(record_of(run, .1 * (i + 1)))
     assert {p.parent.name for p in tmp_path.rglob("*.json")} == {"one.planted"}
     cells = Results().study_of(borrower, store).cells
-    assert {c.method for c in cells} == {"Base", "ERM"}
-    assert [round(c.value) for c in cells if c.column == "iid"] == [10, 25]
+    assert {*cells.method} == {"Base", "ERM"}
+    assert [round(value) for value in only(cells, column="iid").value] == [10, 25]
     assert len(Results().records(borrower, store)) == 3
 
 
@@ -81,7 +81,8 @@ def test_blocks_that_differ_in_seeds_fill_one_cell(tmp_path):
     for run in of_two_blocks.runs():
         store.append(record_of(run, .1 * (run.seed + 1) if run.training.epochs == 1 else .9))
     cells = Results().study_of(of_two_blocks, store).cells
-    assert {(cell.level.n, round(cell.value)) for cell in cells} == {(4, 25)}, "and another training is no part of it"
+    assert {(cell.n, round(cell.value)) for cell in cells.itertuples()} == {(4, 25)}, (
+        "and another training is no part of it")
 
 
 @pytest.mark.parametrize("paper", papers())
@@ -108,7 +109,7 @@ def test_rows_by_rate_and_columns_by_epochs(tmp_path):
     store = Store(tmp_path)
     for run in e.runs():
         store.append(record_of(run, run.training.learning_rate * run.training.epochs))
-    assert {(c.method, c.column): round(c.value, 6) for c in Results().study_of(e, store).cells} == {
+    assert {(c.method, c.column): round(c.value, 6) for c in Results().study_of(e, store).cells.itertuples()} == {
         ("Finetuned, 0.01", "1 epochs"): 1,
         ("Finetuned, 0.01", "2 epochs"): 2,
         ("Finetuned, 0.1", "1 epochs"): 10,

@@ -45,7 +45,7 @@ METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PS
 def _print_tables(study) -> None:
     "Print the tables of a study, and what they lack."
     from ..pages.tables import markdown, means, missing
-    if study.cells:
+    if len(study.cells):
         echo(f"\n{study.experiment.title} ({study.experiment.scale})")
     if study.unlike:
         echo(f"not the settings of the configuration: {study.unlike}")
@@ -75,7 +75,6 @@ def _plan(experiment, profile: str, fresh: bool) -> None: # experiment: of `runn
     measured = [record for record in committed.values() if record["status"] == "finished"]
     if len(others) > len(waiting) and (measured or profile == "paper"):
         took, memory = reckoned(others) if profile == "paper" else taken(measured, len(others) - len(waiting))
-        took += " minutes" * ("hours" not in took)
         parts.append(f"{took}, {memory} GiB {'on a GPU, estimated' if profile == 'paper' else 'as records took'}")
     echo(f"{experiment.asked.name} at {profile}: {', '.join(parts)}")
 
@@ -294,7 +293,8 @@ def _matching_cells(number: str, page: str) -> list: # study and cell
     found = []
     for one in [one for one in experiments if any((table.id, one.profile) in places for table in one.tables)]:
         study = Results().load(one.name, one.profile)
-        found += [(study, cell) for cell in study.cells if cell.level and f"{cell.value:.{digits}f}" == number]
+        found += [(study, cell) for cell in study.cells.dropna(subset="value").itertuples()
+                  if f"{cell.value:.{digits}f}" == number]
     return found
 
 
@@ -321,14 +321,14 @@ def show(
 
     It says value, interval, records, seeds, settings and commits, and the command that makes the runs again."""
     project_here()
-    from ..pages.frame import Results
+    from ..pages.frame import Results, only
     cells = _matching_cells(_as_typed(what), page) if page else []
     facts = _matching_facts(what, page)
     if not facts and not cells:
         raise RunnerError(f"{what!r} is neither a cell of ours on {page} nor an estimate with a name" if page else
                           f"{what!r} is no fact of reports/facts.csv, and none shows it; with --page also cells count")
     for study, cell in cells:
-        ends = f" [{cell.level.low:.6g}, {cell.level.high:.6g}]" * (cell.level.n > 1)
+        ends = f" [{cell.low:.6g}, {cell.high:.6g}]" * (cell.n > 1)
         echo("\n".join([f"{cell.table}, {cell.method}, {cell.column}, {cell.encoder}: {cell.value:.6g}{ends}",
                         *_runs_of(study, cell.records, cell.table)]))
     places = {}
@@ -340,6 +340,7 @@ def show(
         experiment, _, table = place.partition(":")
         name, _, profile = experiment.rpartition(".")
         study = Results().load(name, profile)
-        runs = dict.fromkeys(run for cell in study.cells if table in ("", cell.table) for run in cell.records)
+        cells = only(study.cells, table=table) if table else study.cells
+        runs = dict.fromkeys(run for own in cells.records for run in own)
         for line in _runs_of(study, list(runs), table):
             echo(line)

@@ -368,9 +368,10 @@ def ledger(paper: str) -> str: # Markdown
     alike = rows[~has_one & (rows.reported != "")]
     read = alike[alike.setting.map(lambda setting: bool(setting.note))]
     head = ["setting", "reported", "ours", "why", "in", "tables"]
-    planted = rows[rows.differs & (rows.profile == "planted")]
-    values = [f"{name} {' or '.join(unique(own.ours))}" for name, own in planted.groupby("name", sort=False)
-              if not own.ours.isin(rows.ours[(rows.name == name) & rows.profile.isin(REAL)]).all()]
+    values, real = [], rows[rows.profile.isin(REAL)]
+    for name, own in rows[rows.differs & (rows.profile == "planted")].groupby("name", sort=False):
+        if not {*own.ours} <= {*real.ours[real.name == name]}:
+            values.append(f"{name} {' or '.join(unique(own.ours))}")
     others = [name for name in unique(alike.name) if name not in {*read.name}]
     parts = [f"**Answer.** {word}. At `small` {in_short(rows)}",
              "## What differs", settings_table(rows[rows.differs], head),

@@ -1,17 +1,17 @@
 """The cells of tables: which runs make a number, what they say, and what is lacking where they say nothing."""
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import itemgetter
 
+import pandas as pd
+
 from ...data.registry import load_registry
-from ...measures.stats import Interval
 from ...runs.config import BlockConfig, ColumnConfig, ExperimentConfig, RunConfig, TableConfig
 from ...runs.settings import CorpusConfig, MethodConfig, PairMethod
 from ..settings.answers import first_stage
 from ..settings.authors import AuthorsMethod
-from .printed import ExpectedTable, Printed, load_expected
-from ...runs.pairing import Side, mean_level, run_on
+from .printed import Printed, load_expected
+from ...runs.pairing import mean_level, run_on
 from ...runs.records import Records
 
 
@@ -20,82 +20,50 @@ UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Char
                      "Function words", "Topics")
 
 
-@dataclass
-class Cell:
-    "One number of a table at one profile."
-    paper: str
-    table: str
-    profile: str
-    encoder: str                  # as displayed
-    method: str
-    column: str
-    shift: str                    # iid or ood
-    corpus: str
-    evaluate: str
-    metric: str = "auc05"         # key in the records
-    unit: str = "percent"         # or `fraction`
-    role: str | None = None       # weak or strong, of the encoder
-    against: str | None = REFERENCE # the method of its table that it is compared with
-    family: str = ""              # rows of one family differ in strength, or in another setting of one method
-    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
-    rate: float | None = None     # learning rate
-    epochs: int | None = None     # of a column that asks for so many
-    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
-    share: float | None = None    # of these texts
-    of: str = ""                  # of interpolated weights the method, as the table calls it; else `method`
-    command: str | None = None    # what fills it
-    runs: list[str] = field(default_factory=list)    # ids of all runs that make it
-    records: list[str] = field(default_factory=list) # ids of those that are there, and have the metric
-    level: Interval | None = None # ours, in the table's unit: mean over seeds
-    expected: float | None = None # the paper's number, where it is comparable: at profile `paper`
-    status: str = "not run"       # measured: by all of its runs; partial, failed, not run
-    why: str | None = None        # what is missing, or the sentence a difference needs
-
-    @property
-    def row(self) -> str:
-        return f"{self.encoder} · {self.method}"
-
-    @property
-    def fields(self) -> dict: # name -> value, those of its level included
-        level = vars(self.level) if self.level else {"value": None, "n": 0}
-        return level | vars(self)
-
-    @property
-    def value(self) -> float | None:
-        return self.level and self.level.value
-
-    @property
-    def place(self) -> tuple[str, str, str]: # in its table
-        return self.encoder, self.method, self.column
+CELL = { # what is known of a cell before its records are read: the columns of the frame of cells
+    "paper": "", "table": "", "profile": "",
+    "encoder": "",        # as displayed
+    "method": "", "column": "",
+    "shift": "",          # iid or ood
+    "corpus": "", "evaluate": "",
+    "metric": "auc05",    # key in the records
+    "unit": "percent",    # or `fraction`
+    "role": None,         # weak or strong, of the encoder
+    "against": REFERENCE, # the method of its table that it is compared with
+    "family": "",         # rows of one family differ in strength, or in another setting of one method
+    "strength": None,     # lambda of a regularizer, or the share of tuned weights; None: neither
+    "rate": None,         # learning rate
+    "epochs": None,       # of a column that asks for so many
+    "of": "",             # of interpolated weights the method, as the table calls it; else `method`
+    "command": None,      # what fills it
+    "runs": (),           # ids of all runs that make it
+    "records": (),        # ids of those that are there, and have the metric
+    "value": None, "std": None, "low": None, "high": None, "n": 0, # ours, in the table's unit: mean over seeds
+    "expected": None,     # the paper's number, where it is comparable: at profile `paper`
+    "status": "not run",  # measured: by all of its runs; partial, failed, not run
+    "why": None,          # what is missing, or the sentence a difference needs
+}
 
 
-def cell_side(
-    cell: Cell,
-    records: Records,
-    unit: str, # of the numbers
-) -> Side:
-    "Return the side of a comparison that a cell's records make."
-    return [run_on(records[i], cell.evaluate, cell.metric, unit) for i in cell.records]
+def frame_of(cells: list[dict]) -> pd.DataFrame: # cells: as `CELL`, or with some of it
+    return pd.DataFrame([CELL | cell for cell in cells], columns=[*CELL], dtype=object)
 
 
-def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newest record
+def with_value(cell: dict, records: Records) -> dict: # cell: as `CELL`; records: id -> its newest record
     "Return a cell with its level and status."
-    cell_records = sorted((records[i] for i in cell.runs if i in records), key=itemgetter("seed"))
-    ids = [record["id"] for record in cell_records if cell.metric in record["metrics"].get(cell.evaluate, {})]
-    cell = replace(cell, records=ids)
+    cell_records = sorted((records[i] for i in cell["runs"] if i in records), key=itemgetter("seed"))
+    present = [record for record in cell_records if cell["metric"] in record["metrics"].get(cell["evaluate"], {})]
     errors = [record["error"] for record in cell_records if record["status"] == "failed"]
-    status = "failed" if errors else "not run"
-    level = None
-    notes = []
-    if ids:
-        level = mean_level(cell_side(cell, records, cell.unit))
-        status = "measured"
-        if len(ids) < len(cell.runs):
-            status = "partial"
-            notes.append(f"{len(ids)} of {len(cell.runs)} runs are there")
-    if errors:
-        notes.append(f"training stopped: {errors[0]}".replace(" -", " −"))
-    return replace(cell, status=status, why="; ".join(notes) or None, level=level)
+    notes = [f"training stopped: {error}".replace(" -", " −") for error in errors[:1]]
+    cell = cell | {"records": [record["id"] for record in present], "status": "failed" if errors else "not run"}
+    if present:
+        side = [run_on(record, cell["evaluate"], cell["metric"], cell["unit"]) for record in present]
+        level = vars(mean_level(side))
+        cell |= {name: level[name] for name in ("value", "std", "low", "high", "n")} | {"status": "measured"}
+        if len(present) < len(cell["runs"]):
+            cell["status"] = "partial"
+            notes.insert(0, f"{len(present)} of {len(cell['runs'])} runs are there")
+    return cell | {"why": "; ".join(notes) or None}
 
 
 NAME_ENDINGS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of what stands behind a method's name
@@ -106,19 +74,9 @@ def row_name(method: str, **settings) -> str: # settings: those of `NAME_ENDINGS
     return method + "".join(form.format(float(settings[key])) for key, form in NAME_ENDINGS.items() if key in settings)
 
 
-def beside_paper(cell: Cell, paper_table: ExpectedTable) -> Cell:
-    "Return a cell with the number that the paper prints there, if it prints one or says why it does not."
-    paper_cell = next((printed_cell for printed_cell in paper_table.cells if is_printed(cell, printed_cell)), None)
-    if paper_cell is None:
-        return cell
-    is_of_paper = paper_cell.value is None or cell.status == "measured"
-    return replace(cell, expected=paper_cell.value, why=paper_cell.note if is_of_paper else cell.why)
-
-
-def is_printed(cell: Cell, paper_cell: Printed) -> bool:
-    "Return whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
-    base = paper_cell.row.get("base", cell.encoder)
-    return cell.place == (base, row_name(**paper_cell.row), paper_cell.column)
+def printed_place(printed: Printed) -> tuple[str, str, str]: # of a number: encoder, method, column
+    "Return where a number of the paper stands; rows without a base encoder hold for all."
+    return printed.row.get("base", ""), row_name(**printed.row), printed.column
 
 
 FAMILIES = { # regularizer or augmentation -> what tables call it
@@ -139,19 +97,11 @@ def remedy_of(method: MethodConfig) -> str | None: # None: it has none
     return FAMILIES.get(method.regularizer) or FAMILIES.get(method.augmentation)
 
 
-def _strength_and_texts(method: MethodConfig) -> dict: # strength, texts and share of `table_rows`
-    if not isinstance(method, PairMethod):
-        return {"strength": None, "texts": "", "share": None}
-    texts = method.texts
-    corpora = ", ".join(texts.corpora) if texts else ""
-    return {"strength": method.weight or None, "texts": corpora, "share": texts.share if texts else None}
-
-
 def table_rows(
     run: RunConfig,
     block: BlockConfig,
     with_tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
-) -> Iterator[dict]: # of a cell: method, of, family, strength, rate, texts, share; and `suffix`
+) -> Iterator[dict]: # of a cell: method, of, family, strength, rate; and `suffix`
     """Yield the rows of a table that a run belongs to.
 
     One, of its learning rate where a block tries several; or one a share of interpolated weights. `suffix` ends the
@@ -160,7 +110,7 @@ def table_rows(
     name = method.display
     row = dict(
         method=name, of="", family=method.name, suffix="", rate=run.training.learning_rate if run.training else None,
-        **_strength_and_texts(method))
+        strength=method.weight or None if isinstance(method, PairMethod) else None)
     for share in method.mixing_weights:
         at_share = dict(strength=share, suffix=f"@{share:g}", of=name)
         yield row | at_share | dict(method=row_name(name, weight=share))
@@ -191,35 +141,41 @@ def table_cells(
     experiment: ExperimentConfig,
     table: TableConfig,       # one of its `tables`
     records: Records,           # id -> record
-) -> list[Cell]:
+) -> list[dict]: # as `CELL`
     """Return every cell of one table with its status, at profile `paper` with the paper's numbers.
 
     Encoders and methods stand as configured, and interpolated weights of one method from weak to strong."""
     paper_table = load_expected(experiment.paper).tables.get(table.id)
     unit = table.unit or getattr(paper_table, "unit", "percent")
+    printed = {}
+    if paper_table and experiment.profile == "paper":
+        printed = {printed_place(one): one for one in paper_table.cells}
     cells = {}
     for cell, run in _empty_cells(experiment, table):
-        if cell.place in cells and cells[cell.place].value is not None:
+        place = cell["encoder"], cell["method"], cell["column"]
+        if place in cells and cells[place]["value"] is not None:
             continue
-        cell = with_value(replace(cell, unit=unit), records)
-        if paper_table and experiment.profile == "paper":
-            cell = beside_paper(cell, paper_table)
-        if cell.status == "not run" and not cell.why:
-            cell.why = lack_of(cell, run)
-        cells[cell.place] = cell
+        cells[place] = cell = with_value(cell | {"unit": unit}, records)
+        beside = printed.get(place) or printed.get(("", *place[1:]))
+        if beside:
+            cell["expected"] = beside.value
+            if beside.value is None or cell["status"] == "measured":
+                cell["why"] = beside.note
+        if cell["status"] == "not run" and not cell["why"]:
+            cell["why"] = lack_of(cell, run)
     encoders = list(experiment.by_name("encoders"))
     methods = table.methods or experiment.by_name("methods")
     names = [table.rows.get(method, method) for method in methods]
-    order = [*names, *(cell.of for cell in cells.values())]
+    order = [*names, *(cell["of"] for cell in cells.values())]
 
     def place_of(cell):
-        strength = cell.strength if cell.of != cell.method else 0.
-        return encoders.index(cell.encoder), order.index(cell.of), strength
+        strength = cell["strength"] if cell["of"] != cell["method"] else 0.
+        return encoders.index(cell["encoder"]), order.index(cell["of"]), strength
 
     return sorted(cells.values(), key=place_of)
 
 
-def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[tuple[Cell, RunConfig]]:
+def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[tuple[dict, RunConfig]]:
     """Yield the cells of a table with the ids of their runs, and one of these runs, block by block.
 
     Blocks of one training on the same data are one: they differ in seeds."""
@@ -237,41 +193,40 @@ def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[t
                         continue
                     if place not in cells:
                         cells[place] = _empty_cell(experiment, table, column, run, row, command), run
-                    if run.id not in cells[place][0].runs:
-                        cells[place][0].runs.append(run.id)
+                    if run.id not in cells[place][0]["runs"]:
+                        cells[place][0]["runs"].append(run.id)
     yield from cells.values()
 
 
 def _empty_cell(
     experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict, command: str,
-) -> Cell: # row: of `table_rows`
+) -> dict: # row: of `table_rows`
     "Return a cell before its records are read."
-    reference_name = table.against.get(run.method.display) if table.against else REFERENCE
-    name = table.rows.get(row["method"], row["method"]) + column.suffix
-    reference = table.rows.get(reference_name, reference_name)
-    base_method = table.rows.get(row["of"], row["of"])
+    shown = {name: table.rows.get(name, name) for name in (row["method"], row["of"])}
+    name = shown[row["method"]] + column.suffix
+    reference = table.against.get(run.method.display) if table.against else REFERENCE
     metric = column.metric or table.metric
-    return Cell(
-        experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift,
-        column.corpus,
-        evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role,
-        against=reference,
-        family=row["family"] or name, of=base_method or name, command=command, epochs=column.epochs,
-        **{key: row[key] for key in ("strength", "rate", "texts", "share")})
+    place = {"paper": experiment.paper, "table": table.id, "profile": experiment.profile,
+             "encoder": run.encoder.display, "role": run.encoder.role, "method": name, "column": column.label}
+    test = {"shift": column.shift, "corpus": column.corpus, "evaluate": column.evaluate + row["suffix"],
+            "metric": metric.replace("{row}", name), "epochs": column.epochs}
+    names = {"against": table.rows.get(reference, reference), "family": row["family"] or name,
+             "of": shown[row["of"]] or name, "strength": row["strength"], "rate": row["rate"]}
+    return CELL | place | test | names | {"command": command, "runs": []}
 
 
-def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
+def lack_of(cell: dict, run: RunConfig) -> str: # run: one that fills it
     "Explain from the registry alone why a cell is empty."
-    if cell.metric.startswith("leakage") and cell.profile == "small":
+    if cell["metric"].startswith("leakage") and cell["profile"] == "small":
         return "no test topic has texts of two authors, so that topics and authors cannot be separated"
-    if cell.evaluate == "counts":
+    if cell["evaluate"] == "counts":
         return "the file has no public download: download it manually (`debias-nb data`)"
-    is_full = cell.profile == "paper"
+    is_full = cell["profile"] == "paper"
     needs = {run.data.name: True} if run.data else {} # name of a data set -> whether all of its files are wanted
     stage = first_stage(run)
     if stage:
         needs[stage.corpus] = True
-    needs.setdefault(cell.evaluate, is_full) # a reduced run may want the test part alone
+    needs.setdefault(cell["evaluate"], is_full) # a reduced run may want the test part alone
     lacks = []
     for name, is_whole in needs.items():
         dataset = load_registry().datasets.get(name)
@@ -288,7 +243,6 @@ def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
     return "; ".join(lacks) or "has not been run"
 
 
-def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
+def reasons(cells: pd.DataFrame) -> list[str]: # each once, in order of appearance
     "List what the cells lack, separately where a cell lacks several things."
-    parts = [part for cell in cells if cell.why for part in cell.why.split("; ")]
-    return list(dict.fromkeys(parts))
+    return list(dict.fromkeys(part for why in cells.why if why for part in why.split("; ")))

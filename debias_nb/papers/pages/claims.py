@@ -3,9 +3,11 @@
 A claim or a question compares two methods or more, and one estimate over all tests answers each difference."""
 import math
 import operator
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, Literal
 
 import pandas as pd
@@ -14,10 +16,12 @@ from pydantic import Field, field_validator
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, Strict, load_config, once_per_state, project_root
 from ...measures.pooling import Estimate
-from .compare import BETTER, NOWHERE, WITHIN, WORSE, Compared, Evidence, Question, words_of_tests, word_of
+from ...runs.pairing import signed
+from .compare import BETTER, POINT, WITHIN, WORSE, Compared, Question, are_named, compare, words_of_tests, word_of
+from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, only, papers
-from .printed import PrintedCells, PrintedCheck, describe_checks, fact, in_part, in_unit, printed_verdict
-from .printed import truths
+from .printed import Expected, PrintedCheck, describe_checks, fact, in_part, in_unit, load_expected
+from .printed import printed_verdict, truths
 
 # of a claim: Yes; No, and why; It depends; Cannot tell; Not run
 YES, REVERSE, NO_CHANGE, LESS, MORE, DEPENDS, UNSURE, NOT_RUN = CLAIM_WORDS = (
@@ -47,7 +51,7 @@ class Cells(Strict):
     def names(self) -> dict[str, Any]: # those that are given
         return self.model_dump(include=set(Cells.model_fields), exclude_unset=True)
 
-    def numbers(self, paper: PrintedCells, default: dict[str, Any]) -> pd.Series | float: # default: names
+    def numbers(self, paper: Expected, default: dict[str, Any]) -> pd.Series | float: # default: names
         """Return the numbers, those of `default` where a name is not given.
 
         Raises `ValueError` for an unknown name."""
@@ -80,7 +84,7 @@ class PrintedFact(Cells):
     unit: str = ""
     place: str = ""
 
-    def sizes(self, paper: PrintedCells) -> pd.Series | float:
+    def sizes(self, paper: Expected) -> pd.Series | float:
         "Return the reported numbers, subtracted or divided as asked. Raises `ValueError` for an unknown name."
         numbers = sum(map(math.prod, self.products)) if self.products else self.numbers(paper, {})
         for cells, combine in ((self.minus, operator.sub), (self.over, operator.truediv)):
@@ -88,7 +92,7 @@ class PrintedFact(Cells):
                 numbers = combine(numbers, cells.numbers(paper, self.names))
         return numbers
 
-    def facts(self, paper: PrintedCells) -> list[PrintedCheck]:
+    def facts(self, paper: Expected) -> list[PrintedCheck]:
         """Compare the reported numbers, place by place.
 
         Raises `ValueError` for an unknown name or relation, and `KeyError` for an unknown list."""
@@ -101,7 +105,7 @@ class PrintedFact(Cells):
             numbers = numbers - 100 * round(numbers * items / 100) / items
         return fact(self.label, numbers, self.relation, self.bound, self.unit, self.place)
 
-    def _words(self, paper: PrintedCells) -> tuple[str, str, bool]:
+    def _words(self, paper: Expected) -> tuple[str, str, bool]:
         "Return what stands there, in titles or names of methods, what the text says, and whether it is so."
         if self.rows:
             rows = paper.frame[paper.frame.table == self.rows]
@@ -109,7 +113,7 @@ class PrintedFact(Cells):
             if self.word:
                 return ", ".join(methods), f"a row {self.word}", self.word in methods
             return str(len(methods)), f"{self.bound:g}", len(methods) == self.bound
-        titles = paper.expected.lists[self.titles].rows[self.method]
+        titles = paper.lists[self.titles].rows[self.method]
         if not self.word:
             return titles[0], self.first, titles[0] == self.first
         if self.first:
@@ -233,13 +237,6 @@ def claim_word(answers: Iterable[str]) -> str: # of `CLAIM_WORDS`
 # ---------------------------------------------------------------- claims
 
 
-def evidence_of(paper: str, results: Results, *studies: Study) -> Evidence:
-    "Return what is compared for a paper, read once for some results; `studies` of one's own take the place of stored."
-    if any(study.own for study in studies):
-        return Evidence(paper, results, *studies)
-    return results.once(("evidence", paper), Evidence, paper, results)
-
-
 @dataclass(frozen=True)
 class Claim:
     "One statement, what the paper's own cells say to it, and the comparisons of our runs."
@@ -248,7 +245,7 @@ class Claim:
     statement: str
     place: str             # where the paper says so
     facts: tuple[PrintedCheck, ...]
-    comparisons: pd.DataFrame # of `Evidence.compare`
+    comparisons: pd.DataFrame # of `compare`
 
     @property
     def is_papers(self) -> bool:
@@ -262,40 +259,34 @@ class Claim:
         return pd.Series([one.number for one in facts], columns, dtype=float)
 
     @cached_property
-    def _questions(self) -> dict[str, list[tuple[Question, float]]]: # by profile, each with its margin
-        rows = self.comparisons[self.comparisons.primary]
+    def _questions(self) -> dict[str, list[Question]]: # by profile
         found = {profile: [] for profile in PROFILES}
-        for (profile, *_), own in rows.groupby(["profile", "key", "margin"], sort=False):
-            label = own.printed.iloc[0] or own.name.iloc[0].replace("`", "")
-            found[profile].append((Question(own.name.iloc[0], own, self.reported(label)), own.margin.iloc[0]))
+        for (profile, *_), own in self.comparisons.groupby(["profile", "key", "margin"], sort=False):
+            found[profile].append(Question(own.name.iloc[0], own, self.reported(own.label.iloc[0])))
         return found
 
     def questions(self, profile: str = "small") -> list[Question]:
-        return [question for question, _ in self._questions[profile]]
+        return self._questions[profile]
 
     def word(self, profile: str = "small") -> str:
         "Answer the claim in one of its words; its tests are corrected together."
-        words = self._words[profile]
-        return claim_word(
-            answer_of(question.mean, margin, self._size(question), words.loc[question.tests.index])
-            for question, margin in self._questions[profile])
+        words, answers = self._words(profile), []
+        for question in self.questions(profile):
+            first = question.rows.iloc[0]
+            stated = self.reported(first.label, is_stated=True)
+            size = float(stated.mean()) if len(stated) else None
+            answers.append(answer_of(question.mean, first.margin, size, words[question.tests.index]))
+        return claim_word(answers)
 
     def by_tests(self, profile: str = "small") -> str: # of `CLAIM_WORDS`
         "Answer as four experiments registered it: by what every test says that can tell."
-        decided = {*self._words[profile]} & {BETTER, WORSE, WITHIN}
-        if not len(self._words[profile]):
-            return NOT_RUN
-        return {(): UNSURE, (BETTER,): YES, (WORSE,): REVERSE}.get(tuple(decided), DEPENDS)
+        words = self._words(profile)
+        decided = {*words} & {BETTER, WORSE, WITHIN}
+        return {(): UNSURE, (BETTER,): YES, (WORSE,): REVERSE}.get(tuple(decided), DEPENDS) if len(words) else NOT_RUN
 
-    @cached_property
-    def _words(self) -> dict[str, pd.Series]:
-        rows = self.comparisons[self.comparisons.primary & self.comparisons.difference.notna()]
-        return {profile: words_of_tests(only(rows, profile=profile)) for profile in PROFILES}
-
-    def _size(self, question: Question) -> float | None: # that the claim itself gives
-        label = question.rows.printed.iloc[0] or question.name.replace("`", "")
-        stated = self.reported(label, is_stated=True)
-        return float(stated.mean()) if len(stated) else None
+    def _words(self, profile: str) -> pd.Series: # by test
+        rows = only(self.comparisons, profile=profile)
+        return words_of_tests(rows[rows.difference.notna()])
 
     @property
     def reported_text(self) -> str: # e.g. `SCAN − w/o FD: +0.02 (2 of 4)`; empty where nothing is reported
@@ -323,7 +314,7 @@ def read_claims(paper: str, results: Results) -> dict[str, Claim]: # by id
 
 
 def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
-    evidence, numbers = evidence_of(paper, results), PrintedCells(paper)
+    numbers = load_expected(paper)
     claims = {}
     for entry in load_statements(f"{paper}/claims").claims:
         for letter, part in entry.by_letter.items():
@@ -332,7 +323,7 @@ def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
             except (ValueError, KeyError) as e:
                 raise ConfigError(f"experiments/{paper}/claims.yaml: {entry.id}{letter}: {e}") from None
             claims[entry.id + letter] = Claim(paper, entry.id + letter, part.statement, entry.place, facts,
-                                              evidence.compare(part.ours))
+                                              compare(paper, part.ours, results))
     return claims
 
 
@@ -343,13 +334,8 @@ def unknown_names(results: Results) -> list[str]: # empty: each is a name of som
               for letter, part in entry.by_letter.items()]
     stated += [(one.paper, f"experiments/questions.yaml: {one.id}", one.ours) for one in
                load_statements("questions").questions]
-    messages = []
-    for paper, place, comparisons in stated:
-        for one in comparisons:
-            rows = evidence_of(paper, results).compare([one])
-            if (rows.why == NOWHERE).all():
-                messages.append(f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}")
-    return messages
+    return [f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}"
+            for paper, place, comparisons in stated for one in comparisons if not are_named(paper, one, results)]
 
 
 CLAIMS_FILE = "claims.csv"
@@ -357,11 +343,13 @@ CLAIMS_FILE = "claims.csv"
 
 def claims_table(results: Results) -> pd.DataFrame: # a row a claim and profile
     "Tabulate all claims: what is reported, what is ours, and the word."
-    rows = [dict(paper=paper, claim=claim.id, statement=claim.statement, place=claim.place, profile=profile,
-                 reported=claim.reported_text, ours=claim.ours_text(profile), word=claim.word(profile),
-                 tables="; ".join(dict.fromkeys(row.table for one in claim.questions(profile) if one.mean
-                                                for row in one.tests.itertuples())))
-            for paper in PAPER_LETTERS for claim in read_claims(paper, results).values() for profile in PROFILES]
+    claims = [claim for paper in PAPER_LETTERS for claim in read_claims(paper, results).values()]
+    rows = []
+    for claim, profile in product(claims, PROFILES):
+        tables = dict.fromkeys(table for one in claim.questions(profile) if one.mean for table in one.tests.table)
+        rows.append({"paper": claim.paper, "claim": claim.id, "statement": claim.statement, "place": claim.place,
+                     "profile": profile, "reported": claim.reported_text, "ours": claim.ours_text(profile),
+                     "word": claim.word(profile), "tables": "; ".join(tables)})
     return pd.DataFrame(rows)
 
 
@@ -375,7 +363,6 @@ def ask(
     name: str, # of a question, or of a claim of one difference
     results: Results,
     profile: str = "small",
-    evidence: Evidence | None = None, # default: the stored one
 ) -> Question:
     """Return the one estimate of a question.
 
@@ -389,11 +376,11 @@ def ask(
             raise ValueError(f"claim {name} has {len(questions)} differences: each needs a question of its own")
         return questions[0]
     one = stated[name]
-    rows = (evidence or evidence_of(one.paper, results)).compare(one.ours, (profile,))
+    rows = compare(one.paper, one.ours, results, (profile,))
     strengths = {*rows.strength.dropna()}
     sizes = None
     if one.reported and (one.strength is None or strengths <= {one.strength}):
-        numbers = PrintedCells(one.paper)
+        numbers = load_expected(one.paper)
         parts = [cells.sizes(numbers) for cells in one.reported]
         sizes = pd.concat([part if isinstance(part, pd.Series) else pd.Series([part]) for part in parts])
     text = one.name or (rows.name.iloc[0] if len(rows) else name)
@@ -407,11 +394,12 @@ def ask_all(
     *studies: Study, # of one page: they take the place of stored ones
 ) -> list[Question]: # those that are asked at their profile
     "Return the estimates of a page's questions. Raises as `ask`."
-    experiment = studies[0].experiment
-    evidence = evidence_of(experiment.paper, results, *studies)
-    stated = load_statements("questions").by_id
-    return [ask(name, results, experiment.profile, evidence) for name in names
-            if name not in stated or any(experiment.profile in one.profiles for one in stated[name].ours)]
+    own = {(one.experiment.name, one.experiment.profile): one for one in studies if one.own}
+    if own:
+        results = replace(results, values=own)
+    profile, stated = studies[0].experiment.profile, load_statements("questions").by_id
+    return [ask(name, results, profile) for name in names
+            if name not in stated or any(profile in one.profiles for one in stated[name].ours)]
 
 
 # ---------------------------------------------------------------- errata
@@ -427,7 +415,7 @@ def errata_of(paper: str) -> pd.DataFrame: # a row each: id, kind, title, text, 
     """Recompute the errata of a paper from its printed numbers.
 
     Raises `ConfigError` naming file and erratum."""
-    numbers = PrintedCells(paper)
+    numbers = load_expected(paper)
     rows = []
     for entry in load_statements(f"{paper}/errata").errata:
         try:
@@ -449,3 +437,110 @@ def errata_page(paper: str) -> list[str]: # Markdown, a part each
         told = ": ".join(filter(None, [f"**Result:** {row.verdict}", row.checks]))
         parts.append(f"## {row.id}. {row.title}\n\n{row.text}\n{told}.")
     return parts
+
+
+# ---------------------------------------------------------------- sentences
+
+
+SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
+ON_SITES = {"iid": "on the site of training", "ood": "on the other site"}
+WHOLE_SCALE = 100. # points
+
+
+def _ends(values: pd.Series) -> tuple[float, float, list[str]]:
+    "Return the smallest and the largest as displayed, without minus zero, and their sizes from small to large."
+    low, high = round(values.min(), 1) + 0., round(values.max(), 1) + 0.
+    return low, high, [f"{size:.1f}" for size in sorted({abs(low), abs(high)})]
+
+
+def distance(
+    values: pd.Series, # differences in points
+    reference: str,    # what they are from; empty where the sentence has said it
+) -> str: # `0.8 to 8.4 points above plain fine-tuning`
+    "Say how far differences go."
+    low, high, sizes = _ends(values)
+    if low == high == 0:
+        return f"0.0 points from {reference}".removesuffix(" from ")
+    if low < 0 < high:
+        return f"between {-low:.1f} points below and {high:.1f} above {reference}".strip()
+    return f"{' to '.join(sizes)} points {'below' if low < 0 else 'above'} {reference}".strip()
+
+
+def distance_from(
+    question: Question,
+    reference: str = "plain fine-tuning", # as `distance`
+) -> str: # `1.3 points above plain fine-tuning [+0.9, +1.8], the mean of 6 tests`
+    "Give the estimate of a question and the number of its tests, or say that there are none."
+    values, mean = question.tests.difference, question.mean
+    if values.empty:
+        return NOT_RUN_HERE
+    if mean is None:
+        return distance(values, reference)
+    side = "above" if mean.difference > 0 else "below"
+    text = f"{abs(mean.difference):.1f} points {side} {reference}".strip()
+    text = f"{text} [{signed(mean.low)}, {signed(mean.high)}]"
+    return text if mean.n == 1 else f"{text}, the mean of {mean.n} tests"
+
+
+def question_word(
+    *questions: Question,
+    yes: str = "better", # the word that says yes: `better`, or `worse` where the question is whether something hurts
+) -> str: # of `CLAIM_WORDS`
+    "Answer a page's question from its estimates, as a claim is answered."
+    answers = []
+    for one in questions:
+        mean = one.mean
+        if mean and yes == "worse":
+            mean = replace(mean, difference=-mean.difference, low=-mean.high, high=-mean.low)
+        answers.append(answer_of(mean, tests=words_of_tests(one.tests)))
+    return claim_word(answers)
+
+
+def answer(
+    question: Question,
+    subject: str,        # what was changed, in words
+    reference: str = "plain fine-tuning", # what it is compared with
+    yes: str = "better", # as `question_word`
+) -> str: # it begins with one of `CLAIM_WORDS`
+    "Answer a question in a word, and give its estimate."
+    word = question_word(question, yes=yes)
+    text = f"{word}. {subject[:1].upper()}{subject[1:]}"
+    if question.tests.empty:
+        has_one_seed = question.rows.attrs.get("seeds") == 1
+        return f"{text} was {'run with one seed, and a comparison takes two' if has_one_seed else NOT_RUN_HERE}."
+    note = ""
+    if word == UNSURE:
+        size = question.detectable
+        note = f"; the detectable difference (80% power) is {size:.1f} points" if size <= WHOLE_SCALE else ""
+    return f"{text} is {distance_from(question, reference)}{note}."
+
+
+def place_of(runs: pd.DataFrame, shift: str) -> str: # runs: of a table whose real data are of two question sites
+    "Name where a test is: synthetic data have no sites."
+    _, profile = runs.attrs["study"]
+    return (SHIFTS if profile == "planted" else ON_SITES)[shift]
+
+
+def from_to(values: pd.Series) -> str:
+    "Return the smallest and the largest, `−0.1 to +8.4`: one number if they are the same, nothing without values."
+    values = values.dropna()
+    return " to ".join(dict.fromkeys([signed(values.min()), signed(values.max())])) if len(values) else ""
+
+
+def answer_word(page: str) -> str: # page: Markdown
+    "Return the word that answers a page, or nothing for a page without one."
+    words = "|".join(sorted(map(re.escape, (*CLAIM_WORDS, "No")), key=len, reverse=True))
+    match = re.search(rf"^\*\*Answer\.\*\* ({words})\b", page, re.M)
+    return match[1] if match else ""
+
+
+def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`
+    "Say how far differences go, with a verb that has their sign."
+    low, high, sizes = _ends(differences)
+    if low < 0 < high:
+        ends = f"{signed(low)} to {signed(high)}"
+        return f"stayed within a point ({ends})" if max(-low, high) <= POINT else f"moved scores by {ends} points"
+    verb = "gained" if high > 0 else "lost"
+    if len(sizes) == 2 and not low * high:
+        return f"{verb} up to {sizes[1]} points"
+    return f"{verb} {' to '.join(sizes)} points"

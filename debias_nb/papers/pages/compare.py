@@ -2,12 +2,13 @@
 
 Whatever a page, a claim or a sentence says of two methods is computed here, in percentage points."""
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from statistics import fmean
+from typing import Literal
 
 import pandas as pd
 
@@ -15,8 +16,8 @@ from ...files import Names, Settings, Strict
 from ...measures.pooling import Estimate, estimate
 from ...measures.stats import LEVEL, detectable, estimate_word, holm, threshold_p
 from ...runs.pairing import Run, Side, bracket, is_enough, is_trained, paired_runs, pairs_of, scaled, signed
-from .cells import UNTRAINED_METHODS, Cell, cell_side
-from .frame import PROFILES, Results, Study, all_experiments, only
+from .cells import UNTRAINED_METHODS
+from .frame import PROFILES, Results, Study, only
 from .printed import POINTS
 
 BETTER, WORSE, WITHIN, OPEN = WORDS = ("better", "worse", "within a point", "open") # of an estimate, and of a test
@@ -64,17 +65,33 @@ def _frame(rows: list[dict], columns: list[str]) -> pd.DataFrame:
 
 # ---------------------------------------------------------------- all comparisons of a table
 
-PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
+PLACE = ["encoder", "role", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
 ENDS = ["difference", "low", "high"] # of an interval, and what it is around
 
 
 def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
     "Select the rows of a table's own metric, or of a further one, where something was trained."
-    selection = runs[~runs.further]
-    if metric is not None:
-        selection = runs[runs.metric == metric]
+    selection = _of_metric(runs, metric)
     is_trained = ~selection.method.isin(UNTRAINED_METHODS)
     return selection[is_trained.groupby([selection.encoder, selection.test]).transform("any")]
+
+
+def _of_metric(runs: pd.DataFrame, metric: str | None) -> pd.DataFrame:
+    return runs[runs.metric == metric] if metric else runs[~runs.further]
+
+
+Places = dict[tuple[str, str], dict[str, tuple[dict, Side]]] # encoder and test -> method -> `PLACE` and against, side
+
+
+def places_of(runs: pd.DataFrame) -> Places: # runs: of one table and metric
+    "Gather the runs of each cell that has all of them."
+    rows = runs.loc[runs.complete, [*PLACE, "against", *Run._fields]]
+    places = {}
+    for row in rows.itertuples(index=False):
+        methods = places.setdefault((row.encoder, row.test), {})
+        _, side = methods.setdefault(row.method, (dict(zip([*PLACE, "against"], row)), []))
+        side.append(Run(*row[-len(Run._fields):]))
+    return places
 
 
 def pairs(
@@ -83,19 +100,13 @@ def pairs(
     metric: str | None = None,  # a further one; None: the table's own
 ) -> pd.DataFrame: # `PLACE`, against and `RESULT`
     "Compare every method of each encoder and test, whether its runs make pairs or not."
-    rows = main(runs, metric)
-    rows = rows.loc[rows.complete, [*PLACE, "against", *Run._fields]]
-    of_tests = {} # encoder and test -> method -> its rows
-    for row in rows.itertuples(index=False):
-        of_tests.setdefault((row.encoder, row.test), {}).setdefault(row.method, []).append(row)
     comparisons = []
-    for methods in of_tests.values():
-        sides = {method: [Run(*row[-len(Run._fields):]) for row in own] for method, own in methods.items()}
-        for method, (first, *_) in methods.items():
-            base = against or first.against
+    for methods in places_of(main(runs, metric)).values():
+        for method, (place, side) in methods.items():
+            base = against or place["against"]
             if base != method and base in methods:
-                place = dict(zip(PLACE, first), against=base)
-                comparisons.append(place | compared([sides[method], sides[base]], POINTS[first.unit]))
+                result = compared([side, methods[base][1]], POINTS[place["unit"]])
+                comparisons.append(place | {"against": base} | result)
     return _frame(comparisons, [*PLACE, "against", *RESULT])
 
 
@@ -133,14 +144,6 @@ def over_all_seeds(
 
 # ---------------------------------------------------------------- comparisons by name, of all tables of a paper
 
-class Place(NamedTuple):
-    "A method, and where it is looked at if not where the comparison is."
-    names: tuple[str, ...]       # what tables call it; the first that an encoder has a number for counts
-    table: str = ""
-    column: str = ""             # one, by its name
-    metric: str = ""             # key in the records
-
-
 class Nearest(Strict):
     "The strength of a method that scores most nearly as another method does in distribution, with the same encoder."
     nearest: Names
@@ -167,9 +170,7 @@ class Compared(Settings):
     encoder: str = "*"                     # a pattern
     profiles: Names = PROFILES
     margin: float = 0.                     # points: how far below is claimed to be no loss
-    analogue: str = ""                     # where ours is not the paper's situation: in what it differs
     printed: str = ""                      # label of the reported difference, where it is not its own name
-    primary: bool = True                   # False: shown next to the others, and decides nothing
     cases: dict[str, Names] = {}           # name in braces -> its values: a comparison for each
 
     def rules(self):
@@ -206,141 +207,112 @@ def cases_of(comparison: Compared) -> Iterator[Compared]:
         yield Compared.model_construct(**_fill(fields | {"cases": {}}, dict(zip(comparison.cases, values))))
 
 
-NOWHERE = "no configuration makes one of the cells"
-QUESTION = ["key", "name", "margin", "primary", "printed", "paper", "table", "profile", *PLACE, "against", *RESULT,
-            "why"]
+QUESTION = ["key", "name", "margin", "label", "paper", "table", "profile", *PLACE, "against", *RESULT]
 
 
-class Evidence:
-    "The cells of one paper's tables with their records, read where a comparison asks for them."
-    def __init__(
-        self,
-        paper: str,
-        results: Results,
-        *studies: Study, # that take the place of stored ones
-    ):
-        self.paper, self.results = paper, results
-        self.experiments = {(table.id, one.profile): one for one in all_experiments(paper) for table in one.tables}
-        self.studies = {(one.experiment.name, one.experiment.profile): one for one in studies}
-        self._places = {}
+def compare(
+    paper: str,
+    comparisons: Iterable[Compared],
+    results: Results,
+    profiles: Sequence[str] = PROFILES,
+) -> pd.DataFrame: # `QUESTION`
+    "Make comparisons, place by place, where all sides have their runs."
+    rows = []
+    for one in [case for comparison in comparisons for case in cases_of(comparison)]:
+        for profile in [profile for profile in one.profiles if profile in profiles]:
+            stated = {"paper": paper, "table": one.table, "profile": profile, "margin": one.margin}
+            for row in _rows(one, partial(_places_in, results, paper, profile)):
+                rows.append(stated | row | {"label": one.printed or row["name"].replace("`", "")})
+    return _frame(rows, QUESTION).astype({"margin": float})
 
-    def study(self, table: str, profile: str) -> Study | None:
-        experiment = self.experiments.get((table, profile))
-        key = experiment and (experiment.name, profile)
-        return key and (self.studies.get(key) or self.results.load(*key))
 
-    def places(self, table: str, profile: str) -> dict[tuple[str, str], dict[str, Cell]]:
-        "Return the cells of a table by encoder and column, and by method."
-        if (table, profile) not in self._places:
-            study = self.study(table, profile)
-            places = self._places[table, profile] = {}
-            for cell in [cell for cell in study.cells if cell.table == table] if study else ():
-                cells = places.setdefault((cell.encoder, cell.column), {})
-                if cell.method not in cells or cells[cell.method].value is None:
-                    cells[cell.method] = cell
-        return self._places[table, profile]
+def _places_in(results: Results, paper: str, profile: str, table: str, metric: str = "") -> Places:
+    "Return the places of a table, for its own metric or another one."
+    study = results.with_table(paper, table, profile)
+    return results.once(("places", paper, profile, table, metric),
+                        lambda: places_of(_of_metric(study[table], metric)) if study else {})
 
-    def compare(
-        self, comparisons: Iterable[Compared], profiles: Sequence[str] = PROFILES,
-    ) -> pd.DataFrame: # `QUESTION`, one row per comparison
-        "Make comparisons, place by place; where one cannot be made, `why` says what is lacking."
-        rows = [row for comparison in comparisons for one in cases_of(comparison)
-                for profile in one.profiles if profile in profiles for row in self._rows(one, profile)]
-        return _frame(rows, QUESTION).astype({"primary": bool, "margin": float})
 
-    def _rows(self, one: Compared, profile: str) -> Iterator[dict]:
-        for number in range(len(_listed(one.methods)) - 1):
-            for (encoder, column), cells in self.places(one.table, profile).items():
-                first = next(iter(cells.values()))
-                is_meant = (one.shift in ("any", first.shift) and one.role in ("any", first.role)
-                            and fnmatchcase(encoder, one.encoder)
-                            and any(fnmatchcase(column, pattern) for pattern in _several(one.column)))
-                row = self._row(one, profile, encoder, first, self._sides(one, profile, encoder, column, number)
-                                ) if is_meant else None
-                if row:
-                    yield row
+def are_named(paper: str, comparison: Compared, results: Results) -> bool:
+    "Return whether tables have cells of these names at any profile, run or not."
+    def places_in(profile, table, metric=""):
+        study = results.with_table(paper, table, profile)
+        places = {}
+        for cell in only(study.cells, table=table).to_dict("records") if study else ():
+            places.setdefault((cell["encoder"], cell["column"]), {})[cell["method"]] = cell, []
+        return places
 
-    def _sides(self, one: Compared, profile: str, encoder: str, column: str, number: int) -> list[Place]:
-        "Return the methods of one comparison of several, each with its place."
-        methods = self._methods(one, profile, encoder)[number:number + 2]
-        place = {"table": one.table, "column": column, "metric": one.metric}
-        other = place | {key: value for key, value in one.minus.items() if key in place}
-        others = one.minus.get("methods", methods) if one.minus else ()
-        return [Place(method, **place) for method in methods] + [Place(_several(name), **other) for name in others]
+    return any(row for one in cases_of(comparison) for profile in one.profiles
+               for row in _rows(one, partial(places_in, profile)))
 
-    def _methods(self, one: Compared, profile: str, encoder: str) -> list[Names]:
-        "Name the methods that are compared with an encoder."
-        if isinstance(one.methods, Ranked):
-            return [(name,) for name in self._ranked(one.methods, profile)]
-        inside = [cell for (name, _), cells in self.places(one.table, profile).items() if name == encoder
-                  for cell in cells.values() if cell.shift == "iid"]
-        names = []
-        for method in one.methods:
-            if isinstance(method, Nearest):
-                means = pd.DataFrame([(cell.method, cell.value) for cell in inside], columns=["method", "value"]
-                                     ).groupby("method").value.mean()
-                away = (means.reindex(list(method.nearest)) - means.get(method.to, math.nan)).abs().fillna(math.inf)
-                method = away.idxmin()
-            names.append(_several(method))
-        return names
 
-    def _ranked(self, methods: Ranked, profile: str) -> Names:
-        values = {method: [] for method in methods.ranking}
-        for (_, column), cells in self.places(methods.table, profile).items():
-            if any(fnmatchcase(column, pattern) for pattern in _several(methods.column)):
-                for method, cell in cells.items():
-                    if method in values and cell.value is not None:
-                        values[method].append(cell.value)
-        means = {method: sum(own) / len(own) for method, own in values.items() if own}
-        return tuple(sorted(means, key=means.get, reverse=True)) if len(means) == len(values) else methods.ranking
+def _meant(
+    places: Places, encoder: str = "*", column: str | Names = "*", shift: str = "any", role: str = "any",
+) -> Places:
+    "Select places as a comparison names them."
+    meant = {}
+    for (own, test), methods in places.items():
+        place, _ = next(iter(methods.values()))
+        is_named = fnmatchcase(own, encoder) and any(fnmatchcase(test, pattern) for pattern in _several(column))
+        if is_named and shift in ("any", place["shift"]) and role in ("any", place["role"]):
+            meant[own, test] = methods
+    return meant
 
-    def _row(self, one: Compared, profile: str, encoder: str, first: Cell, sides: list[Place]) -> dict | None:
-        "Compare the methods of some places, or explain why that cannot be done; None where none of them is there."
-        names, found = [], []
-        for side in sides:
-            cells = self.places(side.table, profile).get((encoder, side.column))
-            if cells is None:
-                return None
-            name = next((name for own in ([method for method in cells if cells[method].value is not None], cells)
-                         for name in side.names if name in own), side.names[0])
-            cell = cells.get(name)
-            names.append(name)
-            found.append(replace(cell, metric=side.metric) if cell and side.metric else cell)
-        if not any(found):
-            return None
-        metric = f"{one.metric}: " if one.metric and not one.minus else ""
-        place = {field: getattr(found[0] or first, field)
-                 for field in ("corpus", "evaluate", "shift", "family", "metric")}
-        key = tuple((side.names, side.metric) for side in sides), one.minus.get("names", ())
-        row = {"key": key,
-               "name": " − ".join(one.minus.get("names", ()) or (metric + _quoted(names[0]), _quoted(names[1]))),
-               "margin": one.margin, "primary": one.primary, "printed": one.printed,
-               "paper": self.paper, "table": one.table, "profile": profile, "encoder": encoder, "test": first.column,
-               "method": names[0], "against": names[1], "unit": "percent",
-               "strength": found[0] and found[0].strength, "why": ""} | place
-        records = [self.study(side.table, profile).records_by_id for side in sides]
-        lacks = dict.fromkeys(filter(None, map(_lack_of, found, records)))
-        if lacks:
-            return row | {"why": "; ".join(lacks)}
-        row |= compared([cell_side(cell, own, "fraction") for cell, own in zip(found, records)], 100.)
-        why = "" if row["paired"] else "; ".join(filter(None, [row["replicates"], row["left_out"]]))
-        return row | {"why": why}
+
+def _scores(places: Places) -> pd.Series: # by method
+    "Average the scores of each method over places."
+    scores = [(method, fmean(run.value for run in side)) for methods in places.values()
+              for method, (_, side) in methods.items() if side]
+    return pd.DataFrame(scores, columns=["method", "score"]).groupby("method").score.mean()
+
+
+def _methods(one: Compared, encoder: str, places_in: Callable) -> list[Names]: # places_in: a table and its metric
+    "Name the methods that are compared with an encoder."
+    if isinstance(one.methods, Ranked):
+        names = [*one.methods.ranking]
+        scores = _scores(_meant(places_in(one.methods.table), column=one.methods.column)).reindex(names)
+        ranked = scores.sort_values(ascending=False, kind="stable")
+        return [(name,) for name in (ranked.index if scores.notna().all() else names)]
+    names = []
+    for method in one.methods:
+        if isinstance(method, Nearest):
+            scores = _scores(_meant(places_in(one.table), encoder, shift="iid"))
+            away = (scores.reindex([*method.nearest]) - scores.get(method.to, math.nan)).abs()
+            method = away.fillna(math.inf).idxmin()
+        names.append(_several(method))
+    return names
+
+
+def _rows(one: Compared, places_in: Callable) -> Iterator[dict]: # `PLACE`, against, key, name and `RESULT`
+    "Make one comparison at every place that it means."
+    minus = one.minus
+    places = _meant(places_in(one.table, one.metric), one.encoder, one.column, one.shift, one.role)
+    other_places = places_in(minus.get("table", one.table), minus.get("metric", one.metric)) if minus else {}
+    for number in range(len(_listed(one.methods)) - 1):
+        for (encoder, column), cells in places.items():
+            methods = _methods(one, encoder, places_in)[number:number + 2]
+            others = minus.get("methods", methods) if minus else ()
+            other_cells = other_places.get((encoder, minus.get("column", column)), {})
+            found = [_first(cells, names) for names in methods]
+            found += [_first(other_cells, names) for names in others]
+            if None in found:
+                continue
+            (place, _), (base, _), *_ = found
+            metric = f"{one.metric}: " if one.metric and not minus else ""
+            names = minus.get("names", (metric + _quoted(place["method"]), _quoted(base["method"])))
+            key = methods, others, one.metric, minus.get("metric"), minus.get("names")
+            row = {"key": repr(key), "name": " − ".join(names), "against": base["method"]}
+            yield place | row | compared([side for _, side in found], POINTS[place["unit"]])
+
+
+def _first(cells: dict[str, tuple], names: str | Names) -> tuple[dict, Side] | None:
+    "Return the first of several methods that a place has."
+    return next((cells[name] for name in _several(names) if name in cells), None)
 
 
 def _quoted(name: str) -> str: # of a method
     "Quote a name that holds a plus, so that it cannot be read as a sum."
     return f"`{name}`" if " + " in name else name
-
-
-def _lack_of(cell: Cell | None, records: dict) -> str | None: # None: nothing
-    "Explain why a cell cannot be compared."
-    if cell is None:
-        return NOWHERE
-    if cell.status != "measured":
-        return cell.why or cell.status
-    if any(cell.metric not in records[i]["metrics"].get(cell.evaluate, {}) for i in cell.records):
-        return f"the records have no {cell.metric}"
-    return None
 
 
 # ---------------------------------------------------------------- estimates and words
@@ -350,7 +322,7 @@ def is_degenerate(paired) -> bool:
     return not paired.error and not paired.difference
 
 
-def counting(rows: pd.DataFrame) -> pd.DataFrame: # of `pairs` or `Evidence.compare`
+def counting(rows: pd.DataFrame) -> pd.DataFrame: # of `pairs` or `compare`
     "Select the tests that count: those with an interval that are not degenerate."
     is_counting = [pair is not None and bool(pair.sources) and pair.error == pair.error and not is_degenerate(pair)
                    for pair in rows.paired]
@@ -395,7 +367,7 @@ def gains_and_losses(rows: pd.DataFrame) -> pd.Series: # 1, -1 or 0 for each
 class Question:
     "Two methods on some tests: one estimate, its word, and the reported differences of the cells that ours stand for."
     name: str
-    rows: pd.DataFrame           # of `differences` or `Evidence.compare`
+    rows: pd.DataFrame           # of `differences` or `compare`
     reported: pd.Series | None = None # points, by column
     over: str = ""               # what these are differences from
 

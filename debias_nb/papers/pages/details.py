@@ -1,16 +1,15 @@
 """What records say beyond their metrics, where several pages ask for it; a function each."""
 from collections.abc import Iterator
 from itertools import pairwise, product
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from .answers import place_of
+from .claims import place_of
 from .cells import REFERENCE, remedy_of
 from .compare import ENDS, Question, differences
 from .frame import Study, only
-from .printed import POINTS, PrintedCells
+from .printed import POINTS, load_expected
 from ...runs.pairing import config_of
 
 
@@ -39,11 +38,10 @@ def strength_path(
     """Return the path of each method along its strength, and the levels of Base and plain fine-tuning.
 
     Means over seeds with their 95% intervals; a single run without resamples is its own interval."""
-    cells = [cell.fields for cell in study.cells if cell.table == table and cell.level]
-    rows = pd.DataFrame(
-        cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
-    rows = rows.fillna({"low": rows.value, "high": rows.value}).rename(columns={"evaluate": "test"})
-    rows["panel"] = rows.encoder + ", " + rows.corpus
+    numbers = dict.fromkeys(["strength", "value", *ENDS[1:]], float)
+    rows = only(study.cells, table=table).astype(numbers).dropna(subset="value")
+    rows = rows.fillna({"low": rows.value, "high": rows.value})
+    rows = rows.assign(test=rows.evaluate, panel=rows.encoder + ", " + rows.corpus)
     path = rows[rows.strength > 0]
     return path.assign(method=path.family), only(rows, method=["Base", REFERENCE])
 
@@ -72,20 +70,13 @@ def between(runs: pd.DataFrame, low: str, high: str, share: float, name: str) ->
     return rows.assign(**mixed, method=name)
 
 
-class AtEqualCost(NamedTuple):
-    "A method against another one where that gains most, at the same cost in distribution."
-    strength: float    # λ of the other
-    cost: float        # points that it loses in distribution
-    question: Question # out of distribution
-
-
 def at_equal_cost(
     runs: pd.DataFrame, # of one table, with a path along λ
     family: str,
     other: str,
     panel: str = "",    # what it is about, in words
-) -> AtEqualCost:
-    """Compare two methods out of distribution at one cost.
+) -> tuple[float, float, Question]: # λ of the other, points that it loses in distribution; out of distribution
+    """Compare two methods at the cost in distribution of the other one, where that gains most.
 
     The other has the λ where it gains most, and the first lies between its last two λ with costs on either side. The
     cost is taken as measured."""
@@ -105,8 +96,8 @@ def at_equal_cost(
     mixed = between(runs, named(family, one.step), named(family, two.step), share, f"{family} at equal cost")
     changes = differences(pd.concat([runs, mixed]), named(other, best.step))
     rows = only(changes, method=f"{family} at equal cost", shift="ood")
-    return AtEqualCost(best.step, -best.inside, Question(
-        f"{family} − {other} at λ = {best.step:g}, at its cost, {panel}", rows))
+    question = Question(f"{family} − {other} at λ = {best.step:g}, at its cost, {panel}", rows)
+    return best.step, -best.inside, question
 
 
 def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus
@@ -239,7 +230,7 @@ def of_settings(
     """Compare ITVReg and OutReg with plain fine-tuning in several settings, each out of distribution and in it.
 
     Where nothing was learned (`untaught`), nothing is compared."""
-    printed = PrintedCells("itvreg")
+    printed = load_expected("itvreg")
     questions = []
     for (method, names), shift, (setting, runs) in product(MASKED.items(), ("ood", "iid"), tables.items()):
         if not {*names} & {*runs.method}:

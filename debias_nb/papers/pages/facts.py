@@ -2,7 +2,6 @@
 
 `%load_ext debias_nb.papers.pages.facts` lets a cell that begins with `%%markdown` name them: `{{ tuned_sites }}`."""
 import csv
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
@@ -13,10 +12,9 @@ import jinja2
 import numpy as np
 import pandas as pd
 
-from ...checks import check_known
 from ...files import project_root
 from ...runs.pairing import signed
-from .answers import distance, extent
+from .claims import extent
 from .compare import WORDS, Question, words_of_tests
 from .execution import NOT_RUN_HERE, run_notebook
 from .frame import Results, all_experiments
@@ -58,8 +56,12 @@ class Fact:
         return f"{value} [{', '.join(ends)}]" if value else " to ".join(dict.fromkeys(ends))
 
     @property
-    def ends(self) -> pd.Series:
-        return pd.Series([self.value, self.value] if self.low is None else [self.low, self.high])
+    def extent(self) -> str: # `lost 0.9 to 26.5 points`
+        return extent(pd.Series([self.value, self.value] if self.low is None else [self.low, self.high]))
+
+    @property
+    def listed(self) -> str: # `a, b, c` -> `a, b and c`
+        return " and ".join(self.value.rsplit(", ", 1))
 
     @property
     def estimate(self) -> str: # `+1.3 [+0.9, +1.8]`; empty where there is none
@@ -74,12 +76,10 @@ def _experiments_of(paper: str) -> dict[tuple[str, str], str]: # table, profile 
             for table in one.tables}
 
 
-def records_of(tests: pd.DataFrame, paper: str = "") -> str: # with column table, maybe paper, profile
+def records_of(tests: pd.DataFrame) -> str: # of `compare`
     "Name the experiments and tables that comparisons rest on."
-    rest = {name: value for name, value in {"paper": paper, "profile": "small"}.items() if name not in tests}
-    places = tests.assign(**rest)[["paper", "table", "profile"]]
-    return "; ".join(f"{_experiments_of(paper)[table, profile]}:{table}"
-                     for paper, table, profile in places.drop_duplicates().itertuples(index=False))
+    places = tests[["paper", "table", "profile"]].drop_duplicates()
+    return "; ".join(f"{_experiments_of(one.paper)[one.table, one.profile]}:{one.table}" for one in places.itertuples())
 
 
 def _stored(number):
@@ -148,50 +148,24 @@ class Facts(dict): # name -> `Fact`
 
     def render(
         self,
-        text: str, # Markdown that names facts; `{% include "findings/text1" %}` has that of another cell
+        text: str, # Markdown that names facts
         **names,   # that it may name as well
     ) -> str:
         "Put the values of facts in their places; one that is not there says so."
-        environment = jinja2.Environment(
-            loader=jinja2.FunctionLoader(_text_of_cell), undefined=Absent, trim_blocks=True, lstrip_blocks=True)
-        environment.filters |= {name: _or_absent(show_it) for name, show_it in FILTERS.items()}
-        environment.globals |= names | self | {"claim": lambda name: f"{_link(name)}: *{self.get(name, NOT_RUN_HERE)}*"}
-        return environment.from_string(text).render()
+        def claim(name):
+            return f"[{name}](./claims.ipynb#{name.lower()}): *{self.get(name, NOT_RUN_HERE)}*"
+
+        environment = jinja2.Environment(undefined=Absent, trim_blocks=True, lstrip_blocks=True)
+        return environment.from_string(text).render(names | self | {"claim": claim})
 
 
 class Absent(jinja2.ChainableUndefined):
-    "A fact that no run gives: it is shown as such, and nothing follows from it."
+    "A fact that no run gives, and whatever is asked of it."
     def __str__(self) -> str:
         return NOT_RUN_HERE
 
-    def _false(self, other):
-        return False
-
-    def _same(self, *_):
-        return self
-
-    __lt__ = __le__ = __gt__ = __ge__ = _false
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __call__ = _same
-
-
-def _or_absent(show_it):
-    return lambda fact, *others: fact if isinstance(fact, jinja2.Undefined) else show_it(fact, *others)
-
 
 NUMBER = re.compile(r"(?<![\w.,@/#-])[+−]?\d+(?:,\d{3})*(?:\.\d+)?%?(?![\w]|\.\d)")
-
-
-def _link(claim: str) -> str:
-    return f"[{claim}](./claims.ipynb#{claim.lower()})"
-
-
-FILTERS = {
-    "signed": signed, "percent": SHOWN["fraction"], "extent": lambda fact: extent(fact.ends),
-    "gain": lambda fact: extent(pd.Series([fact.value])), # without its interval
-    "distance": lambda fact, reference: distance(fact.ends, reference),
-    "list": lambda fact: " and ".join(str(fact).rsplit(", ", 1)), # `a, b, c` -> `a, b and c`
-    "brackets": lambda fact: f" ({fact})" if fact.value else "",
-}
 
 
 def _read(text: str) -> int | float | str: # of the file
@@ -201,14 +175,6 @@ def _read(text: str) -> int | float | str: # of the file
         except ValueError:
             pass
     return text
-
-
-def _text_of_cell(place: str) -> str: # `findings/text1`: a notebook in `nbs/papers/`, and the id of its cell
-    notebook, _, name = place.rpartition("/")
-    cells = json.loads((project_root() / f"nbs/papers/{notebook}.ipynb").read_text("utf-8"))["cells"]
-    texts = {cell["id"]: "".join(cell["source"]) for cell in cells}
-    check_known(f"cell of {notebook} called", name, texts)
-    return texts[name].partition("\n")[2]
 
 
 def load_ipython_extension(shell) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..costs import reckoned, taken
-from .answers import from_to
+from ..notebooks import page_of
 from .as_printed import key_deviations
 from .cells import row_name
+from .claims import from_to
 from .compare import WORDS, Question, differences, main, words_of_tests
 from .execution import NOT_RUN_HERE
-from .frame import PROFILES, Results, Study, experiments_of
+from .frame import PROFILES, Results, Study, experiments_of, only
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
-from .places import page_of
 from .printed import ExpectedTable, load_expected
 from .report import title_of
 from .tables import DIGITS, background, intervals, means, missing, of_replicates
@@ -107,10 +107,10 @@ def side_by_side(
     rows = pd.concat([visible, ours[ours.test.isin(visible.test)], ours[~ours.test.isin(printed.test)]])
     texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
     wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
-    for cell in study.cells:
+    for cell in only(study.cells, table=table, status="failed").itertuples():
         place = like.get(cell.column, cell.column), f"ours: {cell.encoder}"
         method = like.get(cell.method, cell.method)
-        if (cell.table, cell.status) == (table, "failed") and wide.get(method, {}).get(place) == "—":
+        if wide.get(method, {}).get(place) == "—":
             wide.loc[place, method] = "failed"
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
     wide = wide.reindex(order[order.isin(wide.index)], columns=visible.method.unique())
@@ -207,9 +207,7 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
             rows.append([command, len(finished), *taken(finished)])
     if not rows:
         return f"`debias-nb report {page}`: nothing is trained, and it takes seconds."
-    note = ("Without `--fresh`, `small` and `paper` show stored records, in seconds; `-p further=True` adds all means "
-            f"and comparisons. A cell's runs: `debias-nb show NUMBER --page {page}`.")
-    return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{note}"
+    return text_table(["command", "runs", "time", "memory, GiB"], rows, 1)
 
 
 def show_table(

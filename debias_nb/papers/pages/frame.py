@@ -1,6 +1,5 @@
 """From the lines of the record files to one tidy table: one row per run, test and metric."""
 import gc
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,8 +14,8 @@ import pandas as pd
 from ...checks import UserError, check_known, counted, stoppable
 from ...files import once_per_state, project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, sections, typed
-from .cells import Cell, table_cells
-from .places import STUDIES, page_of
+from ..notebooks import STUDIES, page_of
+from .cells import frame_of, table_cells
 from ...runs.pairing import record_results, run_of
 from ...runs.parameters import check_injected
 from ...runs.records import Records, Store, committed_store, latest
@@ -41,13 +40,9 @@ def all_experiments(paper: str) -> list[ExperimentConfig]:
 
 
 def experiments_of(page: str) -> list[ExperimentConfig]: # page: a notebook of `nbs/papers/`
-    "Load every configuration that a page shows, and no other one: `page:` of a file names that of another experiment."
-    paper, _, name = page.partition("/")
-    names = STUDIES.get(page) or [
-        one for one in configured(f"{paper}/*.yaml") if one == page or re.search(
-            rf"(?m)^ *page: {re.escape(name)}$", (project_root() / f"experiments/{one}.yaml").read_text("utf-8"))]
-    experiments = [load_experiment(one, profile) for one in names for profile in profiles_of(one)]
-    return [one for one in experiments if page_of(one) == page]
+    "Load every configuration that a page shows, and no other one."
+    of_papers = dict.fromkeys(name.partition("/")[0] for name in STUDIES.get(page, (page,)))
+    return [one for paper in of_papers for one in all_experiments(paper) if page_of(one) == page]
 
 
 def papers() -> list[str]:
@@ -56,10 +51,10 @@ def papers() -> list[str]:
     return sorted(file.stem for file in files)
 
 
-RUN_COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
-           "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
+RUN_COLUMNS = ["table", "encoder", "role", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
+           "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
            "complete", "value", "steps",
-           "resampled", "made", "clean", "training_data", "base_encoder", "test_data", "record"]
+           "resampled", "made", "clean", "training_data", "base_encoder", "test_data"]
 
 
 def only(
@@ -80,7 +75,7 @@ class Study:
     "One experiment at one profile: its runs as a tidy frame, and the records behind them."
     experiment: ExperimentConfig
     records_by_id: Records # the newest of each run
-    cells: list[Cell]      # of all its tables
+    cells: pd.DataFrame    # of all its tables, as `cells.CELL`
     summary: str = ""      # what was loaded and what was run
     own: bool = False      # whether the records are of this machine alone
     changes: dict[str, object] = field(default_factory=dict) # parameters that differ from the configuration
@@ -98,17 +93,17 @@ class Study:
         "One row per run, test and metric."
         further = {table.id: table.also for table in self.experiment.tables}
         rows = []
-        for cell in self.cells:
-            place = cell.fields | dict(test=cell.column, complete=cell.status == "measured")
-            for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
-                for row in record_results(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
-                    run = run_of(self.records_by_id[i], row["value"], row["resampled"], cell.evaluate)
-                    steps = self.records_by_id[i]["extra"].get("steps")
-                    fields = dict(further=metric != cell.metric, record=i, steps=steps)
+        for cell in self.cells.to_dict("records"):
+            place = cell | dict(test=cell["column"], complete=cell["status"] == "measured")
+            for metric, i in product(dict.fromkeys([cell["metric"], *further[cell["table"]]]), cell["records"]):
+                record = self.records_by_id[i]
+                for row in record_results(record, cell["evaluate"], [metric], cell["unit"]):
+                    run = run_of(record, row["value"], row["resampled"], cell["evaluate"])
+                    fields = dict(further=metric != cell["metric"], steps=record["extra"].get("steps"))
                     rows.append(place | run._asdict() | row | fields)
         frame = pd.DataFrame(rows, columns=RUN_COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
-                             | dict.fromkeys(["strength", "rate", "epochs", "share", "steps"], float))
+                             | dict.fromkeys(["strength", "rate", "epochs", "steps"], float))
         if self.own: # records of this machine may be paired whatever the state of the tree
             frame["clean"] = True
         frame.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that
@@ -134,7 +129,7 @@ class Study:
 
     def _repr_markdown_(self) -> str:
         words = f"**Profile `{self.experiment.profile}`:** {self.experiment.scale}. {self.summary}"
-        if self.cells and all(cell.unit == "fraction" for cell in self.cells):
+        if {*self.cells.unit} == {"fraction"}:
             words += " Scores are fractions: times 100 they are points."
         if self.unlike:
             words = f"**Not the settings of the configuration:** {self.unlike}. {A_COPY}\n\n{words}"
@@ -248,7 +243,7 @@ class Results:
         for store in stores:
             records |= self.records(experiment, store)
         cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
-        study = Study(experiment, records, cells)
+        study = Study(experiment, records, frame_of(cells))
         total = len(experiment.runs())
         self.lacks_runs |= len(study.finished) < total
         study.summary = summary_of(experiment, len(study.finished), total) + failures_of(study)
@@ -261,6 +256,12 @@ class Results:
     ) -> Study:
         "Return the study that the stored records of an experiment make. Nothing is run."
         return self.once((name, profile), lambda: self.study_of(load_experiment(name, profile), self.store(profile)))
+
+    def with_table(self, paper: str, table: str, profile: str) -> Study | None: # None: no experiment makes it
+        "Return the study that has a table."
+        names = self.once(("tables", paper), lambda: {
+            (own.id, one.profile): one.name for one in all_experiments(paper) for own in one.tables})
+        return self.load(names[table, profile], profile) if (table, profile) in names else None
 
     def scales(
         self,
@@ -292,16 +293,13 @@ class Results:
         parameters = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
                           fresh=fresh, own=own)
         parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
-        narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
-        differs = (parameters["own"] or parameters["fresh"] or full
-                   or any(narrowing[key] is not None for key in NARROWING))
-        if not differs:
+        if all(value is None or value is False for key, value in parameters.items() if key != "workers"):
             stored = self.load(name, profile)
             if stored.finished:
                 return stored
         with stoppable(name):
             from ...runs.runner import load, run
-            experiment = load(name, profile, **narrowing)
+            experiment = load(name, profile, **{key: parameters[key] for key in (*NARROWING, "full")})
             return page(experiment, run(experiment, fresh=parameters["fresh"], workers=parameters["workers"]))
 
     def part(

@@ -1,6 +1,10 @@
-"""Every figure of the pages, from a tidy table of numbers."""
+"""Every figure of the pages, from a tidy table of numbers, and its files: the same bytes each time."""
+import io
 import math
+import re
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import sha256
 from itertools import cycle
 from textwrap import fill
 from typing import NamedTuple
@@ -8,13 +12,115 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from IPython.display import SVG
+from PIL import Image
+from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from ...files import load_yaml, package_file
 from .compare import POINT, Question
 from .frame import only
-from .pictures import our_style
+from .tables import replace_names
+
+
+STYLE = sns.axes_style("whitegrid") | sns.plotting_context("paper") | load_yaml(package_file("styles.yaml"))["figures"]
+
+
+def our_style():
+    "Set Matplotlib's settings to ours inside, and the caller's again afterwards."
+    return style.context(STYLE, after_reset=True)
+
+
+FONTS = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
+NEEDLESS = ( # pattern, and what takes its place
+    (rf"(<text[^>]*) {FONTS};", r"\1"),
+    (r"<style type=\"text/css\">", f"<style>text{{{FONTS}}} "),
+    (r' transform="rotate\(-0 [^"]*"', ""),
+    (r'<g id="[^"]*">', "<g>"),
+    (r"(<use [^>]*fill: #\w+); stroke: #ffffff; stroke-width: 0.5(; stroke-linejoin: miter)?", r"\1"),
+    (r"(?m)^ +| +$", ""),
+)
+
+
+def _shorten(match) -> str: # the words of a text and what ends it, or a number of many decimals
+    """Round a place on the page to a tenth of a point and the shape of a marker finer, and keep words.
+
+    It is rounded to a ten-thousandth first: a place that lies between two tenths has last digits of the processor."""
+    text = match.group()
+    if text.startswith(">"):
+        return text
+    number = round(float(text), 4)
+    if abs(number) >= 10:
+        return f"{number:.1f}"
+    return f"{number:.2f}"
+
+
+def _saved(figure: Figure, form: str, dots: int, **metadata: None) -> io.BytesIO:
+    "Save a figure in our style, without metadata that would differ each time."
+    out = io.BytesIO()
+    with our_style():
+        figure.savefig(out, format=form, dpi=dots, metadata=metadata)
+    return out
+
+
+def svg(
+    figure: Figure,
+) -> bytes: # an SVG file, the same each time and on every processor
+    """Draw a figure as an SVG file, without what says nothing and without needless decimals.
+
+    Clips and markers, which Matplotlib names by a hash of all digits of their places, are named by what is written."""
+    text = _saved(figure, "svg", DOTS, Date=None, Creator=None).getvalue().decode()
+    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _shorten, text)
+    for pattern, substitute in NEEDLESS:
+        text = re.sub(pattern, substitute, text)
+    names = dict.fromkeys(re.findall(r'id="([mp][0-9a-f]{10})"', text))
+    picture = sha256(re.sub("|".join(names) or "$^", "", text).encode()).hexdigest()[:8]
+    for number, name in enumerate(names):
+        text = text.replace(name, f"{name[0]}{picture}{number}")
+    return text.encode()
+
+
+DOTS = 100   # an inch, of a PNG file: 830 across
+PNG_COLORS = 64 # of a PNG file, which so takes a third of the bytes
+
+
+def png(
+    figure: Figure,
+    dots: int = DOTS,
+) -> bytes: # a PNG file, the same each time on one machine
+    "Draw a figure as a PNG file."
+    image = Image.open(_saved(figure, "png", dots, Software=None)).convert("RGB").quantize(PNG_COLORS)
+    small = io.BytesIO()
+    image.save(small, "PNG", optimize=True)
+    return small.getvalue()
+
+
+class Picture:
+    """A figure as a notebook keeps it: lines, which pages take, and dots.
+
+    JupyterLab draws no lines in a notebook that it does not trust, and a clone is never trusted; code hosts draw dots
+    alone."""
+    def __init__(
+        self,
+        figure: Figure,
+        alt: str = "", # what a reader who cannot see a figure is told
+        dots: int = DOTS, # an inch of the bitmap
+    ):
+        for text in figure.findobj(Text):
+            text.set_text(replace_names(text.get_text()))
+        self.figure = figure
+        self.alt = alt
+        self.dots = dots
+
+    def __repr__(self) -> str:
+        return self.alt or "a figure"
+
+    def _repr_mimebundle_(self, include=None, exclude=None): # what it is shown as, and the metadata of that
+        lines = SVG(svg(self.figure)).data # without the declaration of a file, as pages have it
+        dots = b64encode(png(self.figure, self.dots)).decode()
+        return {"image/svg+xml": lines, "image/png": dots, "text/plain": repr(self)}, {"alt": self.alt}
 
 
 STYLES = load_yaml(package_file("styles.yaml"))["methods"] # family of methods -> its color and marker
@@ -98,10 +204,9 @@ def canvas(
 def wrap(
     text: str,
     columns: int, # panels side by side
-    margin: float = .6, # inches that a panel needs for its numbers
 ) -> str:
-    "Break a text into lines that are no longer than a panel is wide."
-    room = WIDTH / columns - margin
+    "Break a text into lines that are no longer than a panel is wide, but for its numbers."
+    room = WIDTH / columns - .6
     return fill(text.replace("->", "→"), int(room / LETTER))
 
 
@@ -136,18 +241,15 @@ def panels(
 REFERENCE_LINE = dict(color="#555555", lw=1, zorder=1) # of a line that methods are compared with
 
 
-def share_where_ranges_agree(
-    axes,              # some axes
-    axis: str = "y",   # or `x`
-    ratio: float = 2.5, # how many times the narrowest range the common one may be
-):
-    "Give axes one range, unless one of them would be left nearly empty."
-    ranges = np.array([getattr(ax, f"get_{axis}lim")() for ax in axes])
-    narrowest = np.ptp(ranges, axis=1).min()
-    common = ranges.min(), ranges.max()
-    if np.ptp(common) <= ratio * narrowest:
+WIDEST = 2.5 # how many times the narrowest range a common one may be
+
+
+def share_where_ranges_agree(axes) -> None:
+    "Give axes one range upwards, unless one of them would be left nearly empty."
+    ranges = np.array([ax.get_ylim() for ax in axes])
+    if np.ptp(ranges) <= WIDEST * np.ptp(ranges, axis=1).min():
         for ax in axes:
-            ax.set(**{f"{axis}lim": common})
+            ax.set_ylim(ranges.min(), ranges.max())
 
 
 def legend(
@@ -163,11 +265,6 @@ def legend(
     lines = math.ceil(len(handles) / room)
     columns = math.ceil(len(handles) / lines) # so that lines are about equally full
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
-
-
-def caption(figure: Figure, label: str):
-    "Write above all axes what they show."
-    figure.suptitle(label, x=.005, ha="left", size=9)
 
 
 def on_the_left(ax, label: str):
@@ -220,14 +317,6 @@ def estimate_alt(questions: Sequence[Question]) -> str:
     return f"{len(questions)} estimates with their tests, in points, from {' to '.join(ends)}"
 
 
-def _scale_note(figure: Figure, axis: str = "x") -> str:
-    "Say in a caption if scales differ between panels."
-    ranges = {getattr(ax, f"get_{axis}lim")() for ax in figure.axes if ax.axison and ax.has_data()}
-    if len(ranges) > 1:
-        return "; scales differ between panels"
-    return ""
-
-
 def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle], is_log: bool) -> pd.Series:
     "Place methods on a scale, each a little off its strength, in the order of the legend."
     largest = 1 - 1 / len(styles)
@@ -258,11 +347,11 @@ def strength_plot(
     rows["place"] = _moved_apart(rows, styles, is_log)
     figure, cells = panels(rows.panel, 2.1, rows.test)
     for (panel, test), ax in cells.items():
-        for name, style in styles.items():
+        for name, own in styles.items():
             points = only(rows, panel=panel, test=test, method=name).sort_values("place")
             if len(points):
-                ax.plot([points.place, points.place], [points.low, points.high], color=style.color, lw=.9)
-                ax.plot(points.place, points.value, **style.point)
+                ax.plot([points.place, points.place], [points.low, points.high], color=own.color, lw=.9)
+                ax.plot(points.place, points.value, **own.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **base_styles[row.method].level)
         if is_log:
@@ -279,9 +368,8 @@ def strength_plot(
             axes_of_row.setdefault(row, []).append(ax)
     for axes in axes_of_row.values():
         share_where_ranges_agree(axes)
-    note = _scale_note(figure, "y")
-    if note:
-        caption(figure, note.removeprefix("; "))
+    if len({ax.get_ylim() for ax in figure.axes if ax.axison and ax.has_data()}) > 1:
+        figure.suptitle("scales differ between panels", x=.005, ha="left", size=9)
     level_handles = {name: Line2D([], [], **style.level) for name, style in base_styles.items()}
     legend(figure, styles, level_handles)
     return figure
@@ -306,12 +394,12 @@ def trade_plot(
     figure, cells = panels(rows.panel, 2.8)
     for panel, ax in cells.items():
         rows_of_panel = only(rows, panel=panel)
-        for family, style in styles.items():
+        for family, own in styles.items():
             points = only(rows_of_panel, family=family).sort_values("step")
             layer = 3 if len(points) == 1 else 2 # points lie on lines
-            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, color=style.color)
+            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, color=own.color)
             for size, point in zip(np.linspace(1, GROWTH, len(points)), points.itertuples()):
-                marker = style.point | {"markersize": size * style.point["markersize"]}
+                marker = own.point | {"markersize": size * own.point["markersize"]}
                 ax.plot(point.inside, point.outside, ls="", zorder=layer, **marker)
             rings = points[points.step == marked]
             ax.plot(rings.inside, rings.outside, "o", color=style.color, markersize=12, fillstyle="none")

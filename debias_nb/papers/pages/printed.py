@@ -3,6 +3,7 @@
 They become series to subtract, and a sentence about them becomes a fact that can be wrong."""
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
@@ -11,6 +12,9 @@ from pydantic import Field, field_validator
 
 from ...checks import ConfigError, check_known
 from ...files import Count, NotNegative, Strict, load_config, once_per_state, project_root
+
+
+POINTS = {"percent": 1, "fraction": 100, "count": 1} # a number in percentage points; a count stays a count
 
 
 class Printed(Strict):
@@ -62,46 +66,15 @@ class Expected(Strict):
     lists: dict[str, ExpectedList] = {}
     without: dict[str, str] = {} # what printed cells are of, in the name of a row or column -> why no run makes them
 
-
-_read_numbers_once = once_per_state(load_config)
-
-
-def load_expected(
-    paper: str, # e.g. `itvreg`
-) -> Expected:
-    """Read and validate `experiments/printed/<paper>.yaml`.
-
-    Raises `ConfigError` naming file and key."""
-    folder = project_root() / "experiments/printed"
-    path = folder / f"{paper}.yaml"
-    names = sorted(p.name for p in folder.glob("*.yaml"))
-    check_known("file in experiments/printed/ called", f"{paper}.yaml", names, ConfigError)
-    source = f"experiments/printed/{paper}.yaml"
-    paper_numbers = _read_numbers_once(path, Expected, source)
-    if paper_numbers.paper != paper:
-        raise ConfigError(f"{source}: says it is {paper_numbers.paper}")
-    return paper_numbers
-
-
-POINTS = {"percent": 1, "fraction": 100, "count": 1} # a number in percentage points; a count stays a count
-
-
-CELL_NUMBERS = ["value", "std"]
-
-
-class PrintedCells:
-    "The printed numbers of one paper."
-    def __init__(self, paper: str): # its name in `experiments/printed/`
-        self.expected = load_expected(paper)
+    @cached_property
+    def frame(self) -> pd.DataFrame: # a row a number, in percentage points; None for what it has not
         rows = []
-        for name, table in self.expected.tables.items():
-            for cell in table.cells:
-                labels = dict(table=name, column=cell.column, points=POINTS[table.unit])
-                rows.append(cell.row | labels | dict(value=cell.value, std=cell.std))
+        for name, table in self.tables.items():
+            labels = {"table": name, "points": POINTS[table.unit]}
+            rows += [labels | cell.row | cell.model_dump(include={"column", "value", "std"}) for cell in table.cells]
         frame = pd.DataFrame(rows)
-        numbers = frame[CELL_NUMBERS].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
-        self.frame = frame.where(frame.notna(), None)
-        self.frame[CELL_NUMBERS] = numbers.round(6)
+        numbers = frame[["value", "std"]].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
+        return frame.where(frame.notna(), None).assign(**numbers.round(6))
 
     def __call__(
         self,
@@ -147,6 +120,26 @@ class PrintedCells:
 
         Raises as a call."""
         return self(table, method=a, **names) - self(table, method=b, **names)
+
+
+_read_numbers_once = once_per_state(load_config)
+
+
+def load_expected(
+    paper: str, # e.g. `itvreg`
+) -> Expected:
+    """Read and validate `experiments/printed/<paper>.yaml`.
+
+    Raises `ConfigError` naming file and key."""
+    folder = project_root() / "experiments/printed"
+    path = folder / f"{paper}.yaml"
+    names = sorted(p.name for p in folder.glob("*.yaml"))
+    check_known("file in experiments/printed/ called", f"{paper}.yaml", names, ConfigError)
+    source = f"experiments/printed/{paper}.yaml"
+    paper_numbers = _read_numbers_once(path, Expected, source)
+    if paper_numbers.paper != paper:
+        raise ConfigError(f"{source}: says it is {paper_numbers.paper}")
+    return paper_numbers
 
 
 RELATIONS = {

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from .execution import NOT_RUN_HERE
 from .facts import Facts
-from .pictures import Picture
+from .plots import Picture
 
 DOTS = 160 # an inch of a bitmap: twice those of the figures
 COLORS = {"base": "0.65", "fine-tuned": "tab:red", "ITVReg": "tab:blue", "OutReg": "tab:green", "MaskReg": "tab:orange"}

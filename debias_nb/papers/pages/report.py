@@ -11,12 +11,12 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
 from ...runs.config import configured
-from .cells import Cell, is_printed, row_name
+from ..notebooks import STUDIES, is_of_library
+from .cells import frame_of, printed_place
 from .claims import PAPER_LETTERS
 from .compare import differences
 from .execution import declared, run_notebook
-from .frame import Results, all_experiments, papers, profiles_of
-from .places import STUDIES, is_of_library
+from .frame import Results, all_experiments, only, papers, profiles_of
 from .printed import load_expected
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def page_files(
 
 
 NUMBER_COLUMNS = ["expected", "value", "low", "high"]
-CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBER_COLUMNS, "n")
+CELL_COLUMNS = ["paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBER_COLUMNS, "n"]
 DIFFERENCE = ["paper", "profile", "table", "encoder", "test", "shift", "method", "against", "metric", "difference",
               "low", "high", "n", "p", "seeds_alone"]
 
@@ -103,10 +103,10 @@ def write_tables(folder: Path, results: Results) -> list[Path]: # what was writt
     for paper in papers():
         for experiment in all_experiments(paper):
             study = results.load(experiment.name, experiment.profile)
-            cells += [cell.fields for cell in study.cells if cell.value is not None]
+            cells.append(study.cells.dropna(subset="value")[CELL_COLUMNS])
             changes += [differences(runs).assign(paper=paper, profile=experiment.profile, table=table)
                         for table, runs in study.runs.groupby("table", sort=False)]
-    frames = {"cells": pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBER_COLUMNS, float)),
+    frames = {"cells": pd.concat(cells).astype(dict.fromkeys(NUMBER_COLUMNS, float)),
               "differences": pd.concat(changes)[DIFFERENCE]}
     paths = [folder / f"{name}.csv" for name in frames]
     for path, frame in zip(paths, frames.values()):
@@ -263,24 +263,25 @@ def write_some(
     return paths
 
 
-def reported_alone(paper: str, own: list[Cell]) -> list[Cell]: # own: all cells of ours for the paper
+def reported_alone(paper: str, own: pd.DataFrame) -> pd.DataFrame: # own: all cells of ours for the paper
     "Return the reported cells that no configuration makes, each with the reason."
     cells = []
     for name, table in load_expected(paper).tables.items():
-        made = [cell for cell in own if cell.profile == "paper" and cell.table == name]
-        elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
+        made = only(own, profile="paper", table=name)
+        elsewhere = "no configuration makes this table" if made.empty else "quoted by the paper from earlier work"
+        places = {(base, row.method, row.column) for row in made.itertuples() for base in (row.encoder, "")}
         for one in table.cells:
-            if any(is_printed(cell, one) for cell in made):
-                continue
-            why = one.note if one.value is None else elsewhere
-            place = one.row.get("base", ""), row_name(**one.row), one.column, "", "", ""
-            cells.append(Cell(paper, name, "paper", *place, expected=one.value, why=why))
-    return cells
+            encoder, method, column = place = printed_place(one)
+            if place not in places:
+                cells.append({"paper": paper, "table": name, "profile": "paper", "encoder": encoder, "method": method,
+                              "column": column, "expected": one.value,
+                              "why": one.note if one.value is None else elsewhere})
+    return frame_of(cells)
 
 
 def all_cells(
     paper: str | None = None, # default: all
-) -> list[Cell]:
+) -> pd.DataFrame: # as `cells.CELL`
     """Return every cell of every table and profile, and the reported cells that no configuration makes.
 
     Raises `ConfigError` for an unknown paper."""
@@ -291,27 +292,28 @@ def all_cells(
     results = Results()
     cells = []
     for name in names:
-        own = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
-        own += reported_alone(name, own)
-        cells += sorted(own, key=lambda cell: int("".join(filter(str.isdigit, cell.table)) or 99))
-    return cells
+        studies = [results.load(one.name, one.profile) for one in all_experiments(name)]
+        own = pd.concat([frame_of([]), *(study.cells for study in studies)])
+        own = pd.concat([own, reported_alone(name, own)], ignore_index=True)
+        number = own.table.str.replace(r"\D", "", regex=True).replace("", "99").astype(int)
+        cells.append(own.loc[number.sort_values(kind="stable").index])
+    return pd.concat(cells, ignore_index=True)
 
 
 def not_reproduced() -> list[list[str]]: # what is lacking, and the number of cells with their tables; the most first
     "List what the reported cells lack that have no run at the paper's own scale."
-    lacking = {}
-    for cell in all_cells():
-        if cell.profile == "paper" and cell.expected is not None and cell.status != "measured":
-            for reason in (cell.why or cell.status).split("; "):
-                reason = re.sub(r"the encoder .* from the hub.*", "the paper's encoder, from the hub", reason)
-                lacking.setdefault(reason.partition(": download")[0], []).append(cell)
+    cells = only(all_cells(), profile="paper")
+    cells = cells[cells.expected.notna() & (cells.status != "measured")]
+    reasons = cells.why.fillna(cells.status).str.split("; ").explode()
+    reasons = reasons.str.replace("the encoder .* from the hub.*", "the paper's encoder, from the hub", regex=True)
+    lacking = cells.join(reasons.str.partition(": download")[0].rename("reason"))
     rows = []
-    for reason, cells in sorted(lacking.items(), key=lambda item: -len(item[1])):
-        tables = {}
-        for cell in cells:
-            tables.setdefault(PAPER_LETTERS[cell.paper], {})[cell.table.removeprefix("table")] = None
-        texts = [f"{letter}, Table{'s' * (len(own) > 1)} {', '.join(own)}" for letter, own in sorted(tables.items())]
-        rows.append([reason, "; ".join(texts), len(cells)])
+    for reason, own in sorted(lacking.groupby("reason", sort=False), key=lambda item: -len(item[1])):
+        texts = []
+        for paper, of_paper in own.groupby("paper"):
+            tables = of_paper.table.str.removeprefix("table").unique()
+            texts.append(f"{PAPER_LETTERS[paper]}, Table{'s' * (len(tables) > 1)} {', '.join(tables)}")
+        rows.append([reason, "; ".join(sorted(texts)), len(own)])
     return rows
 
 

@@ -138,15 +138,12 @@ APART = ("Means use all runs of a method, and differences only paired runs. So t
 
 
 def rests_on(
-    runs: pd.DataFrame,         # of one table
-    against: str | None = None, # as `compare.pairs`
-    metric: str | None = None,
-    **filters,                    # as `only`
+    runs: pd.DataFrame, # of one table
 ) -> str:
     """Say as Markdown how many replicates differences rest on, and what was left out.
 
     Empty where nothing is compared."""
-    comparisons = only(pairs(runs, against, metric), **filters)
+    comparisons = pairs(runs)
     if comparisons.empty:
         return ""
     if comparisons.replicates.nunique() == 1 and not comparisons.left_out.any():
@@ -171,13 +168,13 @@ def missing(
     for table in study.experiment.tables:
         if tables and table.id not in tables:
             continue
-        cells = [cell for cell in study.cells if cell.table == table.id]
-        empty = [cell for cell in cells if cell.value is None]
-        if empty:
-            lack = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}{study.options}`"
+        cells = only(study.cells, table=table.id)
+        empty = cells[cells.value.isna()]
+        if len(empty):
+            lack = f": {'; '.join(sorted(reasons(empty)))}. `{empty.command.iloc[0]}{study.options}`"
             for part in ("column", "method"):
-                names = dict.fromkeys(getattr(cell, part) for cell in empty)
-                if len(names) < len({getattr(cell, part) for cell in cells}):
+                names = empty[part].unique()
+                if len(names) < cells[part].nunique():
                     lack = f" ({'; '.join(names)}){lack}"
             alike.setdefault(lack, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
     lines = [f"- {'; '.join(counts)}{lack}" for lack, counts in alike.items()]
@@ -255,7 +252,7 @@ def show(
         elif isinstance(part, pd.DataFrame):
             part = markdown(part) if len(part) else ""
         if not isinstance(part, str):
-            from .pictures import Picture
+            from .plots import Picture
             display(Picture(part, replace_names(alt)))
         elif part:
             display(Markdown(replace_names(part)))

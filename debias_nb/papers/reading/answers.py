@@ -10,7 +10,7 @@ from sentence_transformers.cross_encoder import CrossEncoder
 from sklearn.linear_model import LogisticRegression
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast # pyrefly: ignore[missing-module-attribute]
 
-from ..pages.pictures import Picture
+from ..pages.plots import Picture
 from ..pages.reading import picture, plane
 
 # Two small data sets: a label, its cause, a shortcut, and four features of noise.

@@ -16,8 +16,8 @@ from ...losses.author_batches import AuthorPairSampler
 from ...losses.authors import topic_bias
 from ...settings import AuthorsWorldConfig
 from ...trainer import QuietTrainer, training_arguments
-from ..pages.pictures import Picture
-from ..pages.printed import PrintedCells
+from ..pages.plots import Picture
+from ..pages.printed import load_expected
 from ..pages.reading import picture
 from ..worlds.planted_authors import author_words, authors_split
 
@@ -30,7 +30,7 @@ READABLE = { # kind of word -> names that readers know, in the order in which th
 def reported_r8() -> pd.DataFrame: # method × corpus, percent
     "Return the paper's R@8 across topics."
     corpora = {f"{name} R@8": name for name in ("Amazon", "Reddit", "Fanfiction")}
-    cells = PrintedCells("arr")("table2", method="*", column=list(corpora)).unstack().rename(columns=corpora)
+    cells = load_expected("arr")("table2", method="*", column=list(corpora)).unstack().rename(columns=corpora)
     return cells.loc[["MLL", "MLL + ARR", "CL", "CL + ARR"]].astype(float)
 
 

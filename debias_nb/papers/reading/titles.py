@@ -12,8 +12,8 @@ from ...encoders.tokens import embed_texts
 from ...encoders.planted import planted_encoder
 from ...settings import EncoderConfig, PretrainConfig, WorldConfig
 from ...trainer import QuietTrainer, training_arguments
-from ..pages.pictures import Picture
-from ..pages.printed import PrintedCells
+from ..pages.plots import Picture
+from ..pages.printed import load_expected
 from ..pages.reading import COLORS, picture, plane
 from ...data.worlds import Catalog
 
@@ -25,7 +25,7 @@ READABLE = { # role of a word -> names of the field, in the order in which they 
 
 def reported_titles() -> pd.DataFrame: # method × first result, results that fit, P@1
     "Return the paper's example of a query, with its P@1 on categories of training and on others."
-    paper = PrintedCells("itvreg")
+    paper = load_expected("itvreg")
     categories = {"AmazonCatRemoved (IID)": "known categories", "AmazonCatOOD (OOD)": "unseen categories"}
     p1 = paper("table2", method="*", column=list(categories)).unstack().rename(columns=categories)
     rows = {}
