@@ -60,8 +60,8 @@ def cells_and_runs(results: Results) -> dict:
             for cell in study.cells.dropna(subset="value").itertuples():
                 records = [study.records_by_id.get(run) for run in cell.records]
                 if not records or None in records:
-                    sys.exit(f"{experiment.name}, {cell.profile}, {cell.encoder}, {cell.method}, {cell.column}: a record "
-                             "of this cell is not there")
+                    sys.exit(f"{experiment.name}, {cell.profile}, {cell.encoder}, {cell.method}, {cell.column}: "
+                             "a record of this cell is not there")
                 for name in COLUMNS:
                     columns[name].append(written(getattr(cell, name)))
                 columns["page"].append(page)

@@ -402,7 +402,7 @@ def trade_plot(
                 marker = own.point | {"markersize": size * own.point["markersize"]}
                 ax.plot(point.inside, point.outside, ls="", zorder=layer, **marker)
             rings = points[points.step == marked]
-            ax.plot(rings.inside, rings.outside, "o", color=style.color, markersize=12, fillstyle="none")
+            ax.plot(rings.inside, rings.outside, "o", color=own.color, markersize=12, fillstyle="none")
         ax.set_xlabel(f"in distribution ({unit})")
         on_the_left(ax, f"out of distribution ({unit})")
     span = max(np.ptp(ax.get_ylim()) for ax in cells.values())
