@@ -241,8 +241,3 @@ def lack_of(cell: dict, run: RunConfig) -> str: # run: one that fills it
     if is_full and "/" in run.encoder.name and not is_counted:
         lacks += [f"the encoder {run.encoder.name} from the hub (`debias-nb data`)", "a GPU"]
     return "; ".join(lacks) or "has not been run"
-
-
-def reasons(cells: pd.DataFrame) -> list[str]: # each once, in order of appearance
-    "List what the cells lack, separately where a cell lacks several things."
-    return list(dict.fromkeys(part for why in cells.why if why for part in why.split("; ")))
