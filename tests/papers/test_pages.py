@@ -84,13 +84,13 @@ def test_bold_is_what_is_better_or_worse():
 def test_printed_numbers_to_calculate_with():
     paper = load_expected("itvreg")
     assert paper("table1", method="Base", column="IID") < paper("table1", method="Finetuned", column="IID")
-    best = paper.best("method", "table2", method="*", column="*")
+    best = paper("table2", best="method", method="*", column="*")
     assert (best >= paper("table2", method="Base", column="*")).all()
     for names, message in (({"method": "OutRg", "column": "*"}, "OutReg"), ({"method": "OutReg"}, "several cells")):
         with pytest.raises(ValueError, match=message):
             paper("table2", **names)
     columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
-    facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
+    facts = fact("unseen", paper("table2", methods=("Base", "Finetuned"), column=columns), ">")
     assert printed_verdict(facts) == "holds in 1 of 2"
     assert describe_checks(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
     with pytest.raises(ValueError, match="no relation '=='"):

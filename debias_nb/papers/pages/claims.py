@@ -61,11 +61,6 @@ class Cells(Strict):
             dropped |= {"method", "methods"}
         names = {key: value for key, value in default.items() if key not in dropped} | self.names
         names = {key: value for key, value in names.items() if value is not None} # `null`: without that name
-        methods = names.pop("methods", None)
-        if methods:
-            return paper.gap(names.pop("table"), *methods, **names)
-        if "best" in names:
-            return paper.best(names.pop("best"), but=names.pop("exception", None), **names)
         return paper(**names)
 
 
