@@ -9,7 +9,7 @@ from debias_nb.measures.stats import paired
 from debias_nb.papers.pages.claims import DEPENDS, LESS, MORE, NO_CHANGE, NOT_RUN, REVERSE, UNSURE, YES, Claim
 from debias_nb.papers.pages.claims import answer_of, ask, claim_word, load_statements, unknown_names
 from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORSE, Compared, Question, are_named, compare, compared
-from debias_nb.papers.pages.compare import estimate_of, words_of_tests, word_of
+from debias_nb.papers.pages.compare import words_of_tests
 from debias_nb.papers.pages.frame import RUN_COLUMNS, Results
 from debias_nb.papers.pages.printed import PrintedCheck
 from debias_nb.runs.pairing import run_on
@@ -126,7 +126,7 @@ def test_the_reported_number_is_the_mean_of_the_columns_that_ours_have():
 
 def mean_of(low, high):
     "An estimate with this interval."
-    estimate = estimate_of(Made({"a": .6, "b": .5}).compare(above("a", "b")))
+    estimate = Question("", Made({"a": .6, "b": .5}).compare(above("a", "b"))).mean
     return type(estimate)(**vars(estimate) | {"difference": (low + high) / 2, "low": low, "high": high})
 
 
@@ -215,4 +215,4 @@ def test_one_encoder_counts_once_in_a_question():
 
 def test_sides_of_one_seed_make_no_pairs():
     assert compared([[], []])["replicates"] == "too few: 0 seeds"
-    assert word_of(None) == ""
+    assert Question("", Made({"a": .6}).compare(above("a", "b"))).word == ""

@@ -8,7 +8,7 @@ from cells import a_run
 from debias_nb.measures.stats import paired
 from debias_nb.papers.pages.cells import CELL, with_value
 from debias_nb.papers.pages.claims import answer, answer_word
-from debias_nb.papers.pages.compare import Question, gains_and_losses
+from debias_nb.papers.pages.compare import BETTER, WITHIN, WORSE, Question, words_of_tests
 from debias_nb.papers.pages.frame import Results, best_settings
 from debias_nb.papers.pages.printed import RELATIONS, describe_checks, fact, load_expected, printed_verdict
 from debias_nb.papers.pages.tables import intervals
@@ -76,7 +76,7 @@ def test_an_answer_begins_with_a_word_of_claims(comparisons, yes, words):
 def test_bold_is_what_is_better_or_worse():
     "A significant difference within a point is neither."
     comparisons = of_size(3, -3, .2, 3, spread=.03)
-    assert (comparisons.p < .01).all() and gains_and_losses(comparisons).tolist() == [1, -1, 0, 1]
+    assert (comparisons.p < .01).all() and words_of_tests(comparisons).tolist() == [BETTER, WORSE, WITHIN, BETTER]
     place = {"encoder": "it", "test": "new", "seeds_alone": True, "against": "plain", "method": [*"abcd"]}
     assert intervals(comparisons.assign(**place)).new.str.startswith("**").tolist() == [True, True, False, True]
 
@@ -84,13 +84,13 @@ def test_bold_is_what_is_better_or_worse():
 def test_printed_numbers_to_calculate_with():
     paper = load_expected("itvreg")
     assert paper("table1", method="Base", column="IID") < paper("table1", method="Finetuned", column="IID")
-    best = paper.best("method", "table2", method="*", column="*")
+    best = paper("table2", best="method", method="*", column="*")
     assert (best >= paper("table2", method="Base", column="*")).all()
     for names, message in (({"method": "OutRg", "column": "*"}, "OutReg"), ({"method": "OutReg"}, "several cells")):
         with pytest.raises(ValueError, match=message):
             paper("table2", **names)
     columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
-    facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
+    facts = fact("unseen", paper("table2", methods=("Base", "Finetuned"), column=columns), ">")
     assert printed_verdict(facts) == "holds in 1 of 2"
     assert describe_checks(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
     with pytest.raises(ValueError, match="no relation '=='"):

@@ -34,6 +34,8 @@ CELL = { # what is known of a cell before its records are read: the columns of t
     "strength": None,     # lambda of a regularizer, or the share of tuned weights; None: neither
     "rate": None,         # learning rate
     "epochs": None,       # of a column that asks for so many
+    "texts": "",          # what unlabeled texts are of, which a regularizer holds
+    "share": None,        # of these texts
     "of": "",             # of interpolated weights the method, as the table calls it; else `method`
     "command": None,      # what fills it
     "runs": (),           # ids of all runs that make it
@@ -101,7 +103,7 @@ def table_rows(
     run: RunConfig,
     block: BlockConfig,
     with_tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
-) -> Iterator[dict]: # of a cell: method, of, family, strength, rate; and `suffix`
+) -> Iterator[dict]: # of a cell: method, of, family, strength, rate, texts, share; and `suffix`
     """Yield the rows of a table that a run belongs to.
 
     One, of its learning rate where a block tries several; or one a share of interpolated weights. `suffix` ends the
@@ -110,7 +112,11 @@ def table_rows(
     name = method.display
     row = dict(
         method=name, of="", family=method.name, suffix="", rate=run.training.learning_rate if run.training else None,
-        strength=method.weight or None if isinstance(method, PairMethod) else None)
+        strength=None, texts="", share=None)
+    if isinstance(method, PairMethod):
+        row["strength"] = method.weight or None
+        if method.texts:
+            row |= dict(texts=", ".join(method.texts.corpora), share=method.texts.share)
     for share in method.mixing_weights:
         at_share = dict(strength=share, suffix=f"@{share:g}", of=name)
         yield row | at_share | dict(method=row_name(name, weight=share))
@@ -211,8 +217,9 @@ def _empty_cell(
     test = {"shift": column.shift, "corpus": column.corpus, "evaluate": column.evaluate + row["suffix"],
             "metric": metric.replace("{row}", name), "epochs": column.epochs}
     names = {"against": table.rows.get(reference, reference), "family": row["family"] or name,
-             "of": shown[row["of"]] or name, "strength": row["strength"], "rate": row["rate"]}
-    return CELL | place | test | names | {"command": command, "runs": []}
+             "of": shown[row["of"]] or name}
+    settings = {key: row[key] for key in ("strength", "rate", "texts", "share")}
+    return CELL | place | test | settings | names | {"command": command, "runs": []}
 
 
 def lack_of(cell: dict, run: RunConfig) -> str: # run: one that fills it
@@ -241,8 +248,3 @@ def lack_of(cell: dict, run: RunConfig) -> str: # run: one that fills it
     if is_full and "/" in run.encoder.name and not is_counted:
         lacks += [f"the encoder {run.encoder.name} from the hub (`debias-nb data`)", "a GPU"]
     return "; ".join(lacks) or "has not been run"
-
-
-def reasons(cells: pd.DataFrame) -> list[str]: # each once, in order of appearance
-    "List what the cells lack, separately where a cell lacks several things."
-    return list(dict.fromkeys(part for why in cells.why if why for part in why.split("; ")))

@@ -16,8 +16,9 @@ from pydantic import Field, field_validator
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, Strict, load_config, once_per_state, project_root
 from ...measures.pooling import Estimate
+from ...measures.stats import estimate_word
 from ...runs.pairing import signed
-from .compare import BETTER, POINT, WITHIN, WORSE, Compared, Question, are_named, compare, words_of_tests, word_of
+from .compare import BETTER, POINT, WITHIN, WORSE, Compared, Question, are_named, compare, words_of_tests
 from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, only, papers
 from .printed import Expected, PrintedCheck, describe_checks, fact, in_part, in_unit, load_expected
@@ -60,11 +61,6 @@ class Cells(Strict):
             dropped |= {"method", "methods"}
         names = {key: value for key, value in default.items() if key not in dropped} | self.names
         names = {key: value for key, value in names.items() if value is not None} # `null`: without that name
-        methods = names.pop("methods", None)
-        if methods:
-            return paper.gap(names.pop("table"), *methods, **names)
-        if "best" in names:
-            return paper.best(names.pop("best"), but=names.pop("exception", None), **names)
         return paper(**names)
 
 
@@ -213,7 +209,7 @@ def answer_of(
         return NOT_RUN
     if {BETTER, WORSE} <= {*tests}:
         return DEPENDS
-    word = word_of(mean)
+    word = estimate_word(mean.low, mean.high, POINT)
     if mean.low > -margin if margin else word == BETTER:
         is_outside = size is not None and not mean.low <= size <= mean.high
         return (LESS if size > mean.high else MORE) if is_outside else YES

@@ -329,17 +329,6 @@ def counting(rows: pd.DataFrame) -> pd.DataFrame: # of `pairs` or `compare`
     return rows[pd.Series(is_counting, rows.index, dtype=bool)]
 
 
-def estimate_of(rows: pd.DataFrame) -> Estimate | None: # of the tests of one question; None without an interval
-    "Estimate the mean over the tests of a question that count."
-    paired = [*counting(rows).paired]
-    return estimate(paired) if paired else None
-
-
-def word_of(mean: Estimate | None) -> str: # of `WORDS`; empty without an estimate
-    "Name what an estimate shows."
-    return "" if mean is None else estimate_word(mean.low, mean.high, POINT)
-
-
 def words_of_tests(
     rows: pd.DataFrame, # those that are corrected together
 ) -> pd.Series: # of `WORDS`, or "degenerate"
@@ -358,11 +347,6 @@ def words_of_tests(
     return pd.Series(words, rows.index, dtype=object)
 
 
-def gains_and_losses(rows: pd.DataFrame) -> pd.Series: # 1, -1 or 0 for each
-    "Mark gains (1) and losses (-1): what is better and worse after Holm's correction over these rows."
-    return words_of_tests(rows).map({BETTER: 1, WORSE: -1}).fillna(0).astype(int)
-
-
 @dataclass(frozen=True)
 class Question:
     "Two methods on some tests: one estimate, its word, and the reported differences of the cells that ours stand for."
@@ -376,12 +360,13 @@ class Question:
         return self.rows[self.rows.difference.notna()]
 
     @cached_property
-    def mean(self) -> Estimate | None:
-        return estimate_of(self.tests)
+    def mean(self) -> Estimate | None: # over the tests that count; None without an interval
+        paired = [*counting(self.tests).paired]
+        return estimate(paired) if paired else None
 
     @property
-    def word(self) -> str:
-        return word_of(self.mean)
+    def word(self) -> str: # of `WORDS`; empty without an estimate
+        return "" if self.mean is None else estimate_word(self.mean.low, self.mean.high, POINT)
 
     @property
     def estimate(self) -> str: # `+1.3 [+0.9, +1.8]`

@@ -238,7 +238,7 @@ def of_settings(
         changes = only(differences(runs), method=names, shift=shift)
         changes = changes[~pd.MultiIndex.from_frame(changes[["encoder", "corpus"]]).isin(untaught(runs))]
         table, = runs.table.unique() if len(runs) else [""]
-        gaps = [printed.gap(table, name, REFERENCE, base="*", column="*")
+        gaps = [printed(table, methods=(name, REFERENCE), base="*", column="*")
                 for name in names if name in {*changes.method}]
         questions.append(Question(f"{method}, {setting}, {place_of(runs, shift)}", changes,
                                   pd.concat(gaps) if gaps else None, "plain fine-tuning"))

@@ -52,7 +52,7 @@ def papers() -> list[str]:
 
 
 RUN_COLUMNS = ["table", "encoder", "role", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
-           "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
+           "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
            "complete", "value", "steps",
            "resampled", "made", "clean", "training_data", "base_encoder", "test_data"]
 
@@ -103,7 +103,7 @@ class Study:
                     rows.append(place | run._asdict() | row | fields)
         frame = pd.DataFrame(rows, columns=RUN_COLUMNS)
         frame = frame.astype({"further": bool, "complete": bool}
-                             | dict.fromkeys(["strength", "rate", "epochs", "steps"], float))
+                             | dict.fromkeys(["strength", "rate", "epochs", "share", "steps"], float))
         if self.own: # records of this machine may be paired whatever the state of the tree
             frame["clean"] = True
         frame.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that

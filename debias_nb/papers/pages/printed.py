@@ -80,11 +80,18 @@ class Expected(Strict):
         self,
         table: str | list[str],
         number: str = "value", # or `std`
+        methods: tuple[str, str] | None = None, # one minus the other
+        best: str | None = None, # the largest (least: smallest) of the cells that differ in it; nan with one not printed
+        least: bool = False,
+        exception: str | None = None, # a method that is not among them
         **names,               # of a cell: a name, a list of names, or "*"
     ) -> pd.Series | float:    # percentage points; the index is what was not fixed
         """Return printed numbers by name.
 
         Raises `ValueError` for an unknown name, with the nearest, and if one name fits several cells."""
+        if methods:
+            first, second = (self(table, number, method=method, **names) for method in methods)
+            return first - second
         query = names | {"table": table}
         cells = self.frame
         for key, choice in query.items():
@@ -93,33 +100,19 @@ class Expected(Strict):
             for name in [choice] if isinstance(choice, str) else choice:
                 check_known(key, name, cells[key].dropna().unique())
             cells = cells[cells[key].isin([choice] if isinstance(choice, str) else choice)]
+        if exception:
+            check_known("method", exception, cells.method.unique())
+            cells = cells[cells.method != exception]
         if cells.empty:
             raise ValueError(f"no cell has {query}")
         free = [key for key, choice in query.items() if choice == "*" or not isinstance(choice, str)]
         if len(cells) > 1 and (not free or cells.duplicated(free).any()):
             raise ValueError(f"several cells of {table} fit {names}")
-        return cells.set_index(free)[number] if free else cells[number].item()
-
-    def best(self, over: str, table: str, least: bool = False, but: str | None = None, **names) -> pd.Series | float:
-        """Return the largest (or smallest) of the cells that differ in `over`, without those of the method `but`.
-
-        It is nan where one is not printed. Raises as a call."""
-        cells = self(table, **names)
-        if but is not None:
-            methods = cells.index.get_level_values("method")
-            check_known("method", but, methods)
-            cells = cells[methods != but]
-        aggregate = "min" if least else "max"
-        place = cells.index.names.difference([over])
-        if place:
-            return cells.groupby(place, sort=False).agg(aggregate, skipna=False)
-        return float(cells.agg(aggregate, skipna=False))
-
-    def gap(self, table: str | list[str], a: str, b: str, **names) -> pd.Series | float: # percentage points
-        """Subtract one method from another.
-
-        Raises as a call."""
-        return self(table, method=a, **names) - self(table, method=b, **names)
+        found = cells.set_index(free)[number] if free else cells[number].item()
+        if not best:
+            return found
+        places = found.index.names.difference([best])
+        return (found.groupby(places, sort=False) if places else found).agg("min" if least else "max", skipna=False)
 
 
 _read_numbers_once = once_per_state(load_config)

@@ -6,8 +6,7 @@ import pandas as pd
 from ...files import load_yaml, package_file
 from ...runs.pairing import bracket, by_world, is_clean
 from ...runs.parameters import check_injected
-from .cells import reasons
-from .compare import gains_and_losses, main, pairs
+from .compare import BETTER, WORSE, main, pairs, words_of_tests
 from .frame import Study, only
 
 
@@ -114,13 +113,13 @@ def _method_names(differences: pd.DataFrame) -> pd.Series:
 
 
 def intervals(differences: pd.DataFrame) -> pd.DataFrame: # of `differences`
-    "Return differences as text, in the shape of `means`, bold as `gains_and_losses` of the whole table decides."
+    "Return differences as text, in the shape of `means`, bold where the tests of the whole table decide."
     if differences.empty:
         return pd.DataFrame()
     texts = []
-    for row, is_decided in zip(differences.itertuples(), gains_and_losses(differences) != 0):
+    for row, word in zip(differences.itertuples(), words_of_tests(differences)):
         text = bracket(row)
-        texts.append(f"**{text}**" if is_decided else text)
+        texts.append(f"**{text}**" if word in (BETTER, WORSE) else text)
     return wide(differences.assign(method=_method_names(differences), text=texts))
 
 
@@ -171,7 +170,8 @@ def missing(
         cells = only(study.cells, table=table.id)
         empty = cells[cells.value.isna()]
         if len(empty):
-            lack = f": {'; '.join(sorted(reasons(empty)))}. `{empty.command.iloc[0]}{study.options}`"
+            reasons = sorted({part for why in empty.why.dropna() for part in why.split("; ")})
+            lack = f": {'; '.join(reasons)}. `{empty.command.iloc[0]}{study.options}`"
             for part in ("column", "method"):
                 names = empty[part].unique()
                 if len(names) < cells[part].nunique():
