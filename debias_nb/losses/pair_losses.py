@@ -145,8 +145,9 @@ class LeastSquares(PairLoss):
     has_checked_labels = False # labels on an accelerator are checked once, since reading them takes time
 
     def of_pairs(self, fx, fz, labels): # labels: (n,) in [0, 1]
-        if labels.dim() != 1:
-            raise ValueError(f"least squares needs one label per pair, got labels of shape {tuple(labels.shape)}")
+        shape = getattr(labels, "shape", ())
+        if len(shape) != 1:
+            raise ValueError(f"least squares needs one label per pair, got labels of shape {tuple(shape)}")
         if labels.is_cpu or not self.has_checked_labels:
             self.has_checked_labels = True
             if not ((labels >= 0) & (labels <= 1)).all(): # nor may one be no number

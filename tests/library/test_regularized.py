@@ -654,7 +654,7 @@ def with_adapter(model):
     (lambda m: OutReg(columns="anchor"), ValueError, "columns"),
     (lambda m: WordDropout(1.), ValueError, "share"),
     (lambda m: OutReg(texts=["red kettle"]), ValueError, "texts must be two or more, got 1"),
-    (lambda m: ITVReg(texts=[b"red", b"kettle"]), ValueError, "number 0 is a bytes"),
+    (lambda m: ITVReg(texts=[b"red", b"kettle"]), ValueError, r"texts\[0\] is b'red', not text"),
     (lambda m: OutReg(texts=pd.DataFrame({"title": ["a", "b"]})), ValueError,
      r"texts is a DataFrame with columns: .* data\['title'\]"),
     (lambda m: OutReg(texts=Dataset.from_dict({"id": ["a", "b"], "text": ["a", "b"]})), ValueError,
