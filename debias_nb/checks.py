@@ -263,6 +263,14 @@ def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives th
     return values
 
 
+def output_folder(text: str | Path) -> Path:
+    "Return the path of a folder. Raise `ConfigError` for what is none that can be written to."
+    path = Path(text)
+    if not str(text).strip() or path.exists() and not path.is_dir():
+        raise ConfigError(f"the output: a folder is expected, got {str(text)!r}")
+    return path
+
+
 def check_regular(path: str | Path, error: type[Exception]) -> None:
     """Refuse a folder, a pipe or a device, which never ends or cannot be read twice, and a name that no page can print.
 

@@ -58,6 +58,7 @@ def topic_bias(cosines: torch.Tensor, labels: torch.Tensor, temperature: float) 
     >>> topic_bias(torch.zeros(4, 4), torch.tensor([0, 0, 1, 1]), temperature=.1) # tells nothing: 1 of 3 others
     tensor(0.3333)
     """
+    cosines, labels = tensor_of("cosines", cosines), tensor_of("labels", labels)
     pairs = same_author(labels, len(cosines)).to(cosines.device)
     return mean_share(pair_log_probs(cosines, temperature), pairs)
 

@@ -245,7 +245,9 @@ def of_pairs(
     extra_texts: list[Tokens], # further texts of the same pass
 ):
     "Compute a loss of pairs, and store its embeddings in the batch."
-    x, z = (batch.columns[place].tokens for place in range(len(batch.features)))
+    if len(batch.features) != 2:
+        raise ValueError(f"{type(loss).__name__} takes two columns of texts, got {len(batch.features)}")
+    x, z = (batch.columns[place].tokens for place in range(2))
     fx, fz, *extra_embeddings = loss.embed(x, z, *extra_texts)
     batch.embeddings = {0: fx, 1: fz}
     batch.prepared = {id(tokens): embeddings for tokens, embeddings in zip(extra_texts, extra_embeddings)}

@@ -432,7 +432,7 @@ def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(original
 @pytest.mark.parametrize("copy_model", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy],
                          ids=["pickle", "copy"])
 def test_a_table_that_tells_its_prompts_can_be_copied(originals, copy_model):
-    model = SentenceTransformer(str(originals / "table"), device="cpu")
+    model = SentenceTransformer(str(originals / "table"), device="cpu").append(Normalize())
     loss = torch.nn.Module()
     report_prompts(model, loss)
     copied_model = copy_model(model)

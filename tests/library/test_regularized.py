@@ -664,6 +664,9 @@ def with_adapter(model):
     (lambda m: OutReg(texts=OTHER_TEXTS, columns=1), ValueError, "columns"),
     (lambda m: L2SP(texts=OTHER_TEXTS), ValueError, "texts"),
     (lambda m: wise_ft(m, m, 1.5), ValueError, "share"),
+    (lambda m: wise_ft("bert", m, .5), ValueError, "'bert' is no model"),
+    (lambda m: Regularized(m, torch.nn.MSELoss(), [OutReg()]), ValueError, "MSELoss does not hold this model"),
+    (lambda m: Regularized(m, mnrl, [OutReg()]), ValueError, "no loss of sentence-transformers"),
     (lambda m: wise_ft(m, with_adapter(copy.deepcopy(m)), .5), ValueError, "merge the adapter first"),
     (lambda m: wise_ft(made.without_a_vector_for_the_unknown(), m, .5), ValueError, "tokenizers"),
 ])

@@ -266,6 +266,7 @@ def test_one_comparison_alone_stays_as_it_was():
 
 def test_comparisons_made_together_share_what_they_say_of_seeds():
     sides = seed_pairs(np.random.default_rng(1), 4, 3, [.1, 1., 1., 3.])
+    assert np.allclose(raise_variances([1, 3], 2)[0], [10 / 6, 3]) and raise_variances([1, 3], 2)[1] == 3.2
     singles = [paired(*comparison) for comparison in sides]
     jointly = paired_together(sides)
     seed_variances = [comparison.error**2 - comparison.items_error**2 for comparison in singles]

@@ -16,7 +16,7 @@ from debias_nb.files import parse_yaml, project_root
 
 from debias_nb.papers.settings.answers import ScanConfig
 from debias_nb.papers.settings.authors import AuthorsConfig
-from debias_nb.runs.config import BlockConfig, RunConfig, load_experiment
+from debias_nb.runs.config import BlockConfig, ExperimentConfig, RunConfig, load_experiment
 from debias_nb.runs.settings import AnyCorpus, AnyMethod, AnyTraining, all_tasks
 from debias_nb.runs.records import Store, latest
 from debias_nb.encoders.loading import encoder_cards
@@ -266,6 +266,15 @@ ITVREG = {"regularizer": "itvreg", "mask_share": .5}
 def test_settings_that_do_not_belong_together_are_refused(kind, settings, field):
     with pytest.raises(ValidationError, match=field):
         TypeAdapter(kind).validate_python(settings)
+
+
+def test_a_name_of_an_experiment_stands_once_and_for_something():
+    table = load_experiment("itvreg/table03", "planted").model_copy()
+    column = table.tables[0].columns[0].model_copy(update={"corpus": "mid"})
+    for change, words in (({"methods": (*table.methods, table.methods[0])}, "methods: a name occurs twice"),
+                          ({"tables": [table.tables[0].model_copy(update={"columns": (column,)})]}, "'mid'.*'mild'")):
+        with pytest.raises(ValidationError, match=words):
+            ExperimentConfig(**(dict(table) | change))
 
 
 def test_a_method_and_a_training_belong_to_the_task_of_the_run():

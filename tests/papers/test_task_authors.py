@@ -216,7 +216,8 @@ def test_a_record_has_counts_and_cases_of_leakage():
     assert record["metrics"]["counts"]["Training samples"] == len(split.train)
     assert record["metrics"]["counts"] == counts(CORPUS)
     leaks_of = record["extra"]["leaks"]
-    assert leaks_of == leaks(CORPUS)
+    cosines = [leak["cosine"] for leak in leaks_of if leak["test"] == leaks_of[0]["test"]]
+    assert leaks_of == leaks(CORPUS) and cosines == sorted(cosines, reverse=True)
     assert {leak["test topic"] for leak in leaks_of} <= set(split.tests["cross"].topic)
     assert {leak["training topic"] for leak in leaks_of} <= set(split.train.topic)
     assert {"cosine", "shared words", "test", "training"} <= set(leak_rows([record]))
