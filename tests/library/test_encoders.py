@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Router
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from transformers import BertTokenizerFast
 
 from debias_nb.losses.authors import ARR
@@ -533,14 +533,6 @@ def test_two_processes_that_ask_for_one_planted_encoder_train_it_once(tmp_path):
     assert sorted(trainings) == [0, 1], "one trained it, the other waited and loaded it"
     assert [path.name for path in folders_in(tmp_path)] == locked_names(tmp_path), "nothing half made is left"
     assert encoder_fingerprint(planted_encoder(QUICK, tmp_path)) == fingerprints[0]
-
-
-def test_base_and_tuned_encoder_must_be_of_one_width(models):
-    model = models["table"]
-    weights = model[0].embedding.weight[:, :8].detach().numpy()
-    narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
-    with pytest.raises(ValueError, match="16.*8"):
-        check_same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
 
 
 def test_where_there_is_no_connection_that_is_said_and_what_folder_would_do(tmp_path, monkeypatch):

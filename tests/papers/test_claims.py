@@ -180,14 +180,6 @@ def test_a_claim_gives_its_estimates_and_what_is_reported():
     assert claim_of(near.joined(far), above("a", "b")).word() == DEPENDS
 
 
-def test_equal_methods_are_seldom_told_apart():
-    "A rate of 5% shows as ten in a hundred at most."
-    rng = np.random.default_rng(0)
-    told = [claim_of(Made(dict.fromkeys("ab", .5), columns=("near", "far", "third"), spread=.02, rng=rng),
-                     above("a", "b")).word() for _ in range(100)]
-    assert sum(word not in (NO_CHANGE, UNSURE) for word in told) <= 10
-
-
 def test_every_name_of_claims_and_questions_is_one_of_a_table():
     assert unknown_names(RESULTS) == []
 

@@ -149,15 +149,6 @@ def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, var
     assert not (project.folder / "_runs").exists()
 
 
-@pytest.mark.parametrize(
-    "command", [["run", "itvreg/table03"], ["batch"], ["report"], ["show", "1"], ["agree"]], ids=lambda c: c[0])
-def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, no_kernel, command):
-    "The package is that of the clone, and the current folder is not in it."
-    monkeypatch.chdir(tmp_path)
-    run = shell(*command)
-    assert run.exit_code == 2 and f"and {tmp_path} is not in one" in run.stderr
-
-
 OF_A_CLONE = {"show": ["1"], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"],
               "weights": ["itvreg/table03", "--out", "."], "publish": ["itvreg/table03"]}
 
