@@ -146,8 +146,8 @@ def mean_of(low, high):
 
 @pytest.mark.parametrize("low, high, margin, size, word", [
     (1.2, 3, 0, None, YES), (.2, .9, 0, None, NO_CHANGE), (-3, -.5, 0, None, REVERSE), (-3, 2, 0, None, UNSURE),
-    (-.9, -.4, .3, None, YES), (-1.5, -.2, .3, None, UNSURE), (-4, -2, .3, None, REVERSE), (-1.9, -.2, 2, None, YES),
-    (11, 13, -10, None, YES), (2, 6, -10, None, LESS), (-6, -2, -10, None, REVERSE), (5, 15, -10, None, UNSURE),
+    (-.9, -.4, .3, None, YES), (-4, -2, .3, None, REVERSE), (11, 13, -10, None, YES), (2, 6, -10, None, LESS),
+    (5, 15, -10, None, UNSURE),
     (1.2, 3, 0, 2., YES), (1.2, 3, 0, 4., LESS), (1.2, 3, 0, 1., MORE), (-3, 2, 0, 4., LESS), (-3, 2, 0, 1., UNSURE),
 ])
 def test_one_difference_answers_in_the_words_of_a_claim(low, high, margin, size, word):

@@ -114,8 +114,6 @@ def odd_notebooks(tmp_path_factory):
 @pytest.mark.parametrize("args, name", [
     (["toy/good", "-p", "sedes=[1]"], "'seeds'"),
     (["toy/good", "-p", "weight=much"], "'much'"),
-    (["toy/good", "-p", "weight=true"], "weight"),
-    (["toy/good", "-p", "seeds=[1.0]"], "seeds"),
     (["toy/good", "-p", "seeds"], "'seeds'"),
     (["toy/good", "-p", "seeds=[1"], "seeds"),
     (["toy/good", "-p", "seeds=[1]", "-p", "seeds=[2]"], "seeds is given twice"),
