@@ -215,9 +215,10 @@ def tensor_of(
     values, # an array, a frame, a list or a tensor
 ):
     "Return real numbers as a tensor, whatever holds them. Raises `ValueError` for what holds none."
+    import numpy as np
     import torch
     try:
-        tensor = torch.as_tensor(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        tensor = torch.as_tensor(np.array(values) if hasattr(values, "to_numpy") else values)
     except (TypeError, ValueError, RuntimeError) as e: # as PyTorch has it
         raise ValueError(f"{name}: numbers are expected ({e})") from None
     if tensor.is_complex() or tensor.is_sparse:

@@ -245,8 +245,7 @@ def of_pairs(
     extra_texts: list[Tokens], # further texts of the same pass
 ):
     "Compute a loss of pairs, and store its embeddings in the batch."
-    if len(batch.features) != 2:
-        raise ValueError(f"{type(loss).__name__} takes two columns of texts, got {len(batch.features)}")
+    loss.check_columns(batch.features)
     x, z = (batch.columns[place].tokens for place in range(2))
     fx, fz, *extra_embeddings = loss.embed(x, z, *extra_texts)
     batch.embeddings = {0: fx, 1: fz}

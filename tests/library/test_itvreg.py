@@ -61,8 +61,8 @@ ITVAUG = PairMethod(name="Ours", augmentation="itvaug", mask_share=.5)
     (lambda m: first_rows(LeastSquares(m), m, [[1., 0.], [0., 1.]]), "labels of shape"),
     (lambda m: first_rows(Regularized(m, LeastSquares(m), [OutReg()]), m, [1., 2.]), "labels must lie in"),
     (lambda m: first_rows(LeastSquares(m), m, [1., float("nan")]), "labels must lie in"),
-    (lambda m: LeastSquares(m)(columns_of(m) * 2, torch.tensor(LABELS)), "unpack"),
-    (lambda m: Regularized(m, LeastSquares(m), [OutReg()])(columns_of(m) * 2, torch.tensor(LABELS)), "unpack"),
+    (lambda m: LeastSquares(m)(columns_of(m) * 2, torch.tensor(LABELS)), "two columns"),
+    (lambda m: Regularized(m, LeastSquares(m), [OutReg()])(columns_of(m) * 2, torch.tensor(LABELS)), "two columns"),
     (lambda m: first_rows(Hinge(m), m, [1., 0.]), "the hinge needs"),
     (lambda m: first_rows(Hinge(m), m, [[True, False]]), "the hinge needs"),
     *((lambda m, name=name, value=value: Hinge(m, **{name: value}), name) for name, value in (

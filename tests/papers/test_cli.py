@@ -450,7 +450,6 @@ def test_agreement_fails_on_wrong_values(nothing_run, score, own_score, exit_cod
     ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}, None, .3, 1, 1),
     ({"kind": "alignment", "units": 8, "dtype": "fp64"}, "another", .0002, 1, 1),
     ({"kind": "alignment", "units": 8}, "another", .3, 1, 1),
-    ({"kind": "alignment", "units": 8}, None, .3, 1, 1),
 ])
 def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, exit_code, count):
     run = experiment(["Finetuned"], [0]).runs()[0]

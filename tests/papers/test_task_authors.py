@@ -102,6 +102,14 @@ def test_resamples_draw_authors_with_all_their_queries():
     assert np.mean(by_author) == pytest.approx(metrics["r8"], abs=1e-3)
 
 
+def test_a_metric_that_a_resample_lacks_has_no_replicates():
+    "Among the nearest texts, those of another author stand for one of two authors alone."
+    texts, rows = shelf("a" * 20 + "bb", "x" * 22), torch.zeros(22, 2)
+    rows[:20, 0] = rows[20:, 1] = 1
+    metrics, resamples, _ = evaluate_authors(rows, texts, query_target(texts))
+    assert metrics["false topic share"] == 1 and resamples.keys() == {"r8", "mrr"}
+
+
 # ---- training
 
 @pytest.mark.parametrize("method", [
