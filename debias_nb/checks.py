@@ -4,6 +4,7 @@ import os
 import re
 import reprlib
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import contextmanager
 from numbers import Integral, Real
 from pathlib import Path
@@ -174,6 +175,17 @@ def check_finite(
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
 
+def several_texts(texts, name: str = "texts") -> list:
+    "Return a list of texts. Raise `ValueError` for one text or none instead of a list, and for what is no text."
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise ValueError(f"{name}: a list of texts is needed, got {texts!r:.60}")
+    texts = list(texts)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"{name}[{i}] is {text!r}, not text")
+    return texts
+
+
 def check_one_each(
     name: str,
     values, # tensor
@@ -198,6 +210,22 @@ def check_aligned(**arrays) -> None: # name -> array; None is left out
                              f"{name}.loc[{first}.index], or .to_numpy() of both")
 
 
+def tensor_of(
+    name: str,
+    values, # an array, a frame, a list or a tensor
+):
+    "Return real numbers as a tensor, whatever holds them. Raises `ValueError` for what holds none."
+    import numpy as np
+    import torch
+    try:
+        tensor = torch.as_tensor(np.array(values) if hasattr(values, "to_numpy") else values)
+    except (TypeError, ValueError, RuntimeError) as e: # as PyTorch has it
+        raise ValueError(f"{name}: numbers are expected ({e})") from None
+    if tensor.is_complex() or tensor.is_sparse:
+        raise ValueError(f"{name}: real numbers are expected, got a tensor of {tensor.dtype}, {tensor.layout}")
+    return tensor
+
+
 def check_features(
     features,      # (n, d) tensor
     labels=None,   # (n,) class numbers
@@ -208,7 +236,7 @@ def check_features(
     do not fit.
     """
     shape = tuple(features.shape)
-    if features.ndim != 2 or len(features) < 2:
+    if features.ndim != 2 or len(features) < 2 or not shape[1]:
         raise ValueError(f"features must be a matrix of at least 2 samples, got shape {shape}")
     check_finite("features", features)
     if labels is not None:
@@ -234,6 +262,14 @@ def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives th
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the key {quoted(twice)} occurs twice")
     return values
+
+
+def output_folder(text: str | Path) -> Path:
+    "Return the path of a folder. Raise `ConfigError` for what is none that can be written to."
+    path = Path(text)
+    if not str(text).strip() or path.exists() and not path.is_dir():
+        raise ConfigError(f"the output: a folder is expected, got {str(text)!r}")
+    return path
 
 
 def check_regular(path: str | Path, error: type[Exception]) -> None:

@@ -180,9 +180,9 @@ def once_per_state(
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
-Natural = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
-Several = Annotated[int, Field(ge=2)]
+Natural = Annotated[int, Field(ge=1, strict=True)]
+Count = Annotated[int, Field(ge=0, strict=True)]
+Several = Annotated[int, Field(ge=2, strict=True)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Names = tuple[str, ...]

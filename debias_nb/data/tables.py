@@ -127,8 +127,8 @@ READERS = dict(zip(ENDINGS, (_delimited, _delimited, _lines, _arrow, _arrow)))
 def _one(path: Path) -> pd.DataFrame:
     "Read one file. Raise `DataError` naming it for whatever its reader raises."
     check_file(path)
-    check_packed(path)
     try:
+        check_packed(path)
         return READERS[ending(path)](path)
     except (DataError, MemoryError):
         raise

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..checks import nearest, quoted
-from ..checks import check_regular
+from ..checks import check_regular, nearest, quoted, several_texts
 from ..files import fingerprint, sha256_file
 from .registry import DataError, MissingData
 from .sentences import GENERAL_TEXTS, general_texts
@@ -69,10 +68,8 @@ def read_texts(
         names = [str(name) for name in names] if isinstance(names, Iterable) else []
         name = "text" if "text" in names or not names else names[0]
         raise ValueError(f"texts is a {type(texts).__name__} with columns: pass one of them, such as data[{name!r}]")
-    texts = list(texts)
+    texts = several_texts(texts)
     for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"texts must be strings, and number {number} is a {type(text).__name__}")
         if not is_text(text):
             fault = "nothing to be seen in it, or NUL or half of a character"
             raise ValueError(f"{prefix}: number {number} has {fault}: {quoted(text)}")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from typer import Exit, Option
 
-from ..checks import ConfigError, check_known
+from ..checks import ConfigError, check_known, output_folder
 from ..commands.terminal import OWN_PAIRS_PANEL, echo, interruptible
 from .options import Base, ColumnNames, FailOn, LikeTraining, Margin, Match, MatchFrom, Metric, Out, Overwrite
 from .options import Prompts, Sample, Seed, Tests, Threshold, Train, Tuned
-from .options import check_metric_name, columns_by_name, folder, named_tests, number, texts_of
+from .options import check_metric_name, columns_by_name, named_tests, number, texts_of
 from .options import two_prompts
 from .ranges import check_numbers
 
@@ -126,7 +126,7 @@ def compare(
     sample: Sample = None,
     seed: Annotated[int, number("seed", "First seed.")] = 0,
     out: Annotated[Path, Option(
-        parser=folder, help="Folder for models and page. Models in it are used again.")] = Path("comparison"),
+        parser=output_folder, help="Folder for models and page. Models in it are used again.")] = Path("comparison"),
     overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and say which one to use."

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..bars import is_bar_shown, with_bar
-from ..checks import LARGEST_SEED, EncoderError, check_whole, on_one_line
+from ..checks import LARGEST_SEED, EncoderError, check_whole, on_one_line, output_folder
 from ..data.texts import read_held_texts
 from . import why
 from .decision import LIKE, Result, fits, lower_bounds, margin_sentence, most_lost, named
@@ -331,8 +331,9 @@ def compare(
     settings = settings_for(scorer.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
     check_loss(training, loss)
     disjoint = why.disjoint_cases(training, made)
-    place = None if folder is None else Path(folder)
-    in_order = sorted(chosen, key=lambda method: method.kind != "plain") # which averages are made of
+    place = None if folder is None else output_folder(folder)
+    # plain fine-tuning is what averages are made of
+    in_order = sorted(chosen, key=lambda method: (method.kind != "base", method.kind != "plain"))
     todo = [(number, method) for number in range(seed, seed + seeds) for method in in_order
             if number == seed or method.kind != "base"]
     rows, plain, programs = [], {}, {}
@@ -349,7 +350,7 @@ def compare(
         if method.kind == "plain":
             plain[number] = model
         for test in made:
-            scores = test.score({"it": model})["it"]
+            scores = test.score({method.name: model})[method.name]
             for (part, cases), name in product(parts_of(test, disjoint).items(), test.metrics):
                 measured = test.measured(scores, name, slice(None) if cases is None else cases)
                 rows.append({"method": method.name, "seed": number, "test": test.name, "part": part, "metric": name,

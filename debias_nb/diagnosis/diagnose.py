@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..bars import is_bar_shown, with_bar
-from ..checks import on_one_line
+from ..checks import on_one_line, tensor_of
 from ..data.registry import DataError
 from . import why
 from .decision import Averaged, Decision, Result, averaged, decide, results_of
@@ -212,7 +212,7 @@ def score_functions(functions: dict, tests: list[Test]) -> None:
     for test, (name, function) in product(tests, functions.items()):
         if test.file.form == "retrieval":
             raise DataError(f"{test.name}: functions score pairs or triplets; a corpus is searched by models")
-        scores = np.asarray(function(test.left, test.right), float)
+        scores = tensor_of(f"{test.name}: {name}", function(test.left, test.right)).detach().double().cpu().numpy()
         if scores.shape != (len(test.left),) or not np.isfinite(scores).all():
             raise DataError(f"{test.name}: {name} gives no {len(test.left):,} finite scores")
         test.scores[name] = scores

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from pydantic import ValidationError
 
-from ..checks import ConfigError, check_known, check_range, quoted
+from ..checks import ConfigError, check_known, check_range, quoted, several_texts
 from ..data.pairs import fold
 from ..data.registry import DataError
 from ..data.sentences import GENERAL_TEXTS
@@ -192,7 +192,7 @@ def read_methods(
             names.insert(names.index("outreg") + 1, GENERAL if texts.path == GENERAL_TEXTS else "outreg-texts")
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",")]
-    names = list(names)
+    names = several_texts(names, "methods")
     if len(set(names)) < len(names):
         raise ConfigError(f"methods: a name occurs twice in {', '.join(names)}")
     missing = [name for name in ("base", "plain") if name not in names]

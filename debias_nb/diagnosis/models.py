@@ -11,12 +11,12 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from ..checks import ConfigError, nearest, quoted
+from ..checks import ConfigError, nearest, quoted, several_texts
 from ..encoders.kinds import check_apart, device_of
 from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
 from ..encoders.safe_folders import load_safely
 from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint
-from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
+from ..encoders.tokens import is_static, leaves_prompts_out, special_ids, tokenize
 from ..files import sha256_text
 from ..losses.averaging import wise_ft
 from ..measures.rankings import Levels, corpus_levels
@@ -123,6 +123,9 @@ def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, other_names=()
     name is refused."""
     if prompts is None:
         return scorer
+    prompts = several_texts(prompts, "prompts")
+    if len(prompts) != 2:
+        raise ConfigError(f"prompts: one before left and one before right texts, got {quoted(prompts)}")
     texts_by_name = dict.fromkeys(other_names, "") | (getattr(scorer.model, "prompts", None) or {})
     texts = []
     for prompt in prompts:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from ..checks import ConfigError, check_known
+from ..checks import ConfigError, check_known, output_folder
 from .ranges import RANGES
 from .titles import TITLES
 
@@ -12,14 +12,6 @@ from .titles import TITLES
 def number(name: str, help: str): # name: of `RANGES`
     "Return the option of a number, with its range in the help."
     return Option(metavar=f"<{RANGES[name]}>", help=help)
-
-
-def folder(text: str | Path) -> Path: # as help names it; a default is a path
-    "Read a folder. Raise `ConfigError` for what is none that can be written to."
-    path = Path(text)
-    if not str(text).strip() or path.exists() and not path.is_dir():
-        raise ConfigError(f"--out: a folder is expected, got {text!r}")
-    return path
 
 
 def check_metric_name(metric: str | None) -> None:
@@ -105,7 +97,7 @@ Sample = Annotated[int | None, number("sample", "Largest number of pairs or quer
 Prompts = Annotated[str | None, Option(
     metavar="LEFT,RIGHT", help="Prompts before left and right texts, or names of prompts. By default the model's own.")]
 Seed = Annotated[int, number("seed", "Random seed of samples and bootstrap.")]
-Out = Annotated[Path | None, Option(parser=folder, help="Folder for the page and report.json.")]
+Out = Annotated[Path | None, Option(parser=output_folder, help="Folder for the page and report.json.")]
 FailOn = Annotated[Literal["worse", "unsure"] | None, Option(
     help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite an earlier page.")]

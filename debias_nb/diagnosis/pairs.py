@@ -10,6 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..bars import with_bar
-from ..checks import ConfigError, closest, counted, on_one_line, quoted, visible
+from ..checks import ConfigError, check_range, closest, counted, on_one_line, quoted, visible
 from ..data.pairs import fold
 from ..data.registry import DataError, bad_lines
 from ..data.tables import is_text, named_labels, read_table
@@ -171,8 +172,8 @@ def read_pairs_file(
         return source
     if match is not None and match_from is not None:
         raise DataError("match and match_from: give one of them to say what a match is, got both")
-    if match_from is not None and not isinstance(match_from, (int, float)):
-        raise DataError(f"match_from: a number is expected, got {quoted(match_from)}")
+    if match_from is not None:
+        check_range("match_from", match_from, -inf, inf, "neither")
     names = tuple(columns.split(",") if isinstance(columns, str) else map(str, columns or ()))
     reading = {option: value for option, value in zip(READING, (names, match, match_from)) if value not in (None, ())}
     if isinstance(source, (str, os.PathLike)):
@@ -330,12 +331,13 @@ def _rows(title: str, table: pd.DataFrame, columns: tuple[str, ...], match, matc
 
 def _labeled(title: str, table, texts, label: str, match, match_from) -> PairFile:
     labels = _labels(title, table, label, match, match_from)
-    if labels.nunique() < 2:
-        raise DataError(f"{title}: all {len(labels):,} labels are {labels.iloc[0]}; both classes are needed")
     frame = pd.DataFrame({"left": table[texts[0]], "right": table[texts[1]], "label": labels, "line": table.index})
     note = f"a match is labeled {match}" * (match is not None)
     if match_from is not None:
         note = f"a match has a grade of {match_from:g} or more"
+    if labels.nunique() < 2:
+        raise DataError(f"{title}: both classes are needed, and all {len(labels):,} labels are {labels.iloc[0]}"
+                        f"{f' ({note})' * bool(note)}: column {label!r} has {_values(table[label])}")
     return PairFile(title, frame.reset_index(drop=True), "", (*texts, label), note=note)
 
 
@@ -430,7 +432,8 @@ def _retrieval(title: str, source: dict[str, pd.DataFrame], match_from: float | 
         first = judged[is_lost.to_numpy()].iloc[0]
         raise DataError(f"{title}: {is_lost.sum():,} of {len(rows):,} judgments name a query or a text that is not "
                         f"there, the first is {first['query-id']!r}, {first['corpus-id']!r}")
-    rows = rows[~is_lost].drop_duplicates(["asks", "document"])
+    rows = rows[~is_lost].drop_duplicates(["asks", "document", "grade"])
+    refuse(title, rows.line, rows.duplicated(["asks", "document"]), "one grade of a text is expected", rows.grade)
     place = corpus.index.get_indexer(queries.index)
     entry = corpus.iloc[place]
     is_same = [query.split() in (text.split(), bare.split())

@@ -12,7 +12,8 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders.tokens import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors
+from ..checks import several_texts
+from ..encoders.tokens import EncoderError, embed, is_plain_table, mask_id, table_vectors
 from ..encoders.tokens import tokenize
 from .models import Scorer
 from ..encoders.interventions import intervene, token_owners

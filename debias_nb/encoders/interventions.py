@@ -209,7 +209,7 @@ def token_owners(
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         pieces = [(encoding.ids, encoding.offsets) for encoding in encodings]
     else:
-        cut = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        cut = tokenizer(texts, return_offsets_mapping=True, verbose=False)
         pieces = zip(cut["input_ids"], cut["offset_mapping"])
     special = special_ids(model)
     from_the_left = getattr(tokenizer, "truncation_side", "right") == "left"

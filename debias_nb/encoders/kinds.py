@@ -106,6 +106,9 @@ def deep_copy(model, shared=()):
 
 def check_same_tokens(base, model) -> None:
     "Raise `ValueError` for two encoders with other tokenizers or outputs, or with a `forward` that they share."
+    for encoder in (base, model):
+        if outputs_of(encoder) is None:
+            raise ValueError(f"{encoder!r:.60} is no model of sentence-transformers: load it, load_encoder(NAME)")
     check_apart(base, model)
     if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
         raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")

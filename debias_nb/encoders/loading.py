@@ -196,16 +196,16 @@ def _planting() -> ModuleType:
     return import_module(".planted", __package__)
 
 
-def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceTransformer":
+def load_encoder(config: EncoderConfig | str | Path, device: str = "cpu") -> "SentenceTransformer":
     """Load a base encoder, or train it now if it is a planted one.
 
     No code from a model's folder is run, and weights are read from safetensors alone.
 
     Parameters
     ----------
-    config : EncoderConfig or str
-        A configuration, or a name: `tiny` and `tiny-static` (planted, trained in seconds and kept), `minilm`, a folder
-        in DEBIAS_NB_MODELS, or an id on the model hub.
+    config : EncoderConfig, str or Path
+        A configuration, a folder, or a name: `tiny` and `tiny-static` (planted, trained in seconds and kept), `minilm`,
+        that of a folder in DEBIAS_NB_MODELS, or an id on the model hub with its commit (`name@commit`).
     device : str
         Where it computes.
 
@@ -226,21 +226,16 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
     >>> load_encoder("tiny-static").encode(["kuzmal fezbum"]).shape
     (1, 128)
     """
-    has_kind = True
-    if isinstance(config, str):
-        card = encoder_cards().get(config)
-        has_kind = card is not None or config in ("tiny", "tiny-static")
-        if config in ("tiny", "tiny-static"):
-            config = _planting().planted_default(config)
-        else:
-            config = EncoderConfig(name=config, kind=card.kind if card else "transformer")
-    if config.pretrain:
+    if config in ("tiny", "tiny-static"):
+        config = _planting().planted_default(config)
+    is_configured = isinstance(config, EncoderConfig)
+    if is_configured and config.pretrain:
         model = _planting().planted_encoder(config)
     else:
-        folder = find_folder(config)
+        folder = find_folder(config) if is_configured else find_model(str(config))
         refuse_cross(folder)
         model = load_safely(folder)
-    if has_kind and is_static(model) != (config.kind == "static"):
+    if is_configured and is_static(model) != (config.kind == "static"):
         actual = "static" if is_static(model) else "a transformer"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
     return model.to(device)

@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL_ATTRIBUTES', 'WORD_STAND_INS', 'PADDING_HINT', 'Tokens', 'stack', 'special_ids', 'mask_id',
-           'as_tokens', 'several_texts', 'tokenize', 'from_features', 'PromptLengths', 'report_prompts',
-           'embed_unscaled', 'to_features', 'unit_rows', 'encode_tokens', 'table_vectors', 'autocast', 'evaluating',
-           'embed', 'default_prompt', 'embed_texts', 'single_thread', 'weights_hash', 'encoder_fingerprint',
-           'own_dropout']
+           'as_tokens', 'tokenize', 'from_features', 'PromptLengths', 'report_prompts', 'embed_unscaled', 'to_features',
+           'unit_rows', 'encode_tokens', 'table_vectors', 'autocast', 'evaluating', 'embed', 'default_prompt',
+           'embed_texts', 'single_thread', 'weights_hash', 'encoder_fingerprint', 'own_dropout']
 
 # %% ../../nbs/encoders/tokens.ipynb #b8f6c600
 import hashlib
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 import torch.nn.functional as F
 
-from ..checks import EncoderError, check_known
+from ..checks import EncoderError, check_known, several_texts
 from .kinds import ROUTER, device_of, is_plain_table, is_static, leaves_prompts_out
 from ..processes import unwrap
 
@@ -153,16 +152,6 @@ def _flat_to_padded(ids, offsets):
     rectangle[mask] = ids
     return rectangle, mask
 
-
-def several_texts(texts, name: str = "texts") -> list:
-    "Return a list of texts. Raise `ValueError` for one text instead of a list, and for what is no text."
-    if isinstance(texts, str):
-        raise ValueError(f"{name} is one text: a list is needed, [{texts[:60]!r}]")
-    texts = list(texts)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"{name}[{i}] is {text!r}, not text")
-    return texts
 
 # %% ../../nbs/encoders/tokens.ipynb #dd1b23df
 def tokenize(

@@ -9,8 +9,8 @@ import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
-from ..checks import check_known, quoted
-from ..encoders.tokens import Tokens, from_features, report_prompts, several_texts, tokenize
+from ..checks import check_known, quoted, several_texts, tensor_of
+from ..encoders.tokens import Tokens, from_features, report_prompts, tokenize
 from ..processes import rank
 
 if TYPE_CHECKING:
@@ -152,8 +152,7 @@ class AuthorPairSampler(DefaultBatchSampler):
         self.labels = np.asarray(dataset[columns[0]])
         if self.labels.dtype.kind not in "iu":
             [name, *_] = columns
-            first = self.labels.tolist()[0]
-            problem = f"column {name!r} has authors such as {first!r}, and a batch needs whole numbers"
+            problem = f"column {name!r} has authors such as {self.labels[:2].tolist()}, and a batch needs whole numbers"
             raise ValueError(f"{problem}: put author_ids(data[{name!r}]) in its place")
         self.length = sum(1 for _ in self)
 
@@ -197,6 +196,7 @@ def authors_of(
         if columns == 1:
             raise ValueError("one column of texts needs a column `label` with the number of each text's author")
         labels = rank() * n + torch.arange(n)
+    labels = tensor_of("labels", labels)
     if labels.is_floating_point() or labels.shape != (n,):
         got = f"{labels.dtype} of shape {tuple(labels.shape)}"
         raise ValueError(f"labels must be {n} numbers of authors (`author_ids`), got {got}")

@@ -18,7 +18,7 @@ from .author_losses import AuthorLoss, ContrastiveAuthorLoss, check_square, gram
 from .author_losses import same_author
 from .author_losses import to_full_precision
 from .citations import CLARK, SAWATPHOL
-from ..checks import check_finite, check_known, check_range
+from ..checks import check_finite, check_known, check_range, tensor_of
 from ..encoders.tokens import embed_texts, unit_rows
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def topic_bias(cosines: torch.Tensor, labels: torch.Tensor, temperature: float) 
     >>> topic_bias(torch.zeros(4, 4), torch.tensor([0, 0, 1, 1]), temperature=.1) # tells nothing: 1 of 3 others
     tensor(0.3333)
     """
+    cosines, labels = tensor_of("cosines", cosines), tensor_of("labels", labels)
     pairs = same_author(labels, len(cosines)).to(cosines.device)
     return mean_share(pair_log_probs(cosines, temperature), pairs)
 
@@ -122,8 +123,8 @@ def teacher_vectors(teacher, numbered: NumberedTexts) -> torch.Tensor: # (texts,
         if numbered.texts is None:
             raise ValueError("teacher: of texts that are known by their number, its embeddings are needed")
         teacher = embed_texts(teacher, numbered.texts)
-    vectors = torch.as_tensor(teacher).detach().float().cpu()
-    if vectors.dim() != 2 or len(vectors) != len(numbered):
+    vectors = tensor_of("teacher", teacher).detach().float().cpu()
+    if vectors.dim() != 2 or len(vectors) != len(numbered) or not vectors.shape[1]:
         raise ValueError(f"teacher has embeddings of shape {tuple(vectors.shape)} for {len(numbered)} texts")
     check_finite("teacher", vectors)
     units = unit_rows(vectors)

@@ -107,13 +107,19 @@ class PairLoss(torch.nn.Module):
     def of_pairs(self, fx: torch.Tensor, fz: torch.Tensor, labels: torch.Tensor) -> torch.Tensor: # scalar
         raise NotImplementedError
 
+    def check_columns(self, columns: list) -> None:
+        "Raise `ValueError` for other than two columns."
+        if len(columns) != 2:
+            raise ValueError(f"{type(self).__name__} takes two columns of texts, got {len(columns)}")
+
     def forward(
         self,
         sentence_features, # two columns of a batch: queries and items
         labels=None,       # as of `of_pairs`
     ) -> torch.Tensor: # scalar
-        x, z = [from_features(unwrap(self.model), features) for features in sentence_features]
-        return self.of_pairs(*self.embed(x, z), labels)
+        columns = [from_features(unwrap(self.model), features) for features in sentence_features]
+        self.check_columns(columns)
+        return self.of_pairs(*self.embed(*columns), labels)
 
 # %% ../../nbs/losses/pair_losses.ipynb #98e4d4d6
 class LeastSquares(PairLoss):
@@ -145,8 +151,9 @@ class LeastSquares(PairLoss):
     has_checked_labels = False # labels on an accelerator are checked once, since reading them takes time
 
     def of_pairs(self, fx, fz, labels): # labels: (n,) in [0, 1]
-        if labels.dim() != 1:
-            raise ValueError(f"least squares needs one label per pair, got labels of shape {tuple(labels.shape)}")
+        shape = getattr(labels, "shape", ())
+        if len(shape) != 1:
+            raise ValueError(f"least squares needs one label per pair, got labels of shape {tuple(shape)}")
         if labels.is_cpu or not self.has_checked_labels:
             self.has_checked_labels = True
             if not ((labels >= 0) & (labels <= 1)).all(): # nor may one be no number

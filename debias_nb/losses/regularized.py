@@ -127,7 +127,7 @@ class Regularized(torch.nn.Module):
         use_model(self.loss, self.model)
         if self.base is not None:
             update_base(self.base, encoder)
-        if torch.is_tensor(labels) and labels.is_floating_point():
+        if torch.is_tensor(labels) and labels.is_floating_point() and labels.dim():
             check_finite("labels", labels.unsqueeze(-1).flatten(1))
         draws = self.draws(features)
         batch = Batch(self.model, encoder, self.base, features, draws, self.at_once, self.memory, labels, self.streams,

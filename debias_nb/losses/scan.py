@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike
 
-from ..checks import check_features, check_known, check_range, check_whole
+from ..checks import check_aligned, check_features, check_known, check_range, check_whole, tensor_of
 from .decorrelation import decorrelation, own_slope
 from .scan_weights import Weights, descend, draw, functions, move, own_objective, released_functions
 from .scan_weights import released_objective, softmax_weights, standardize, weights_in_classes
@@ -36,8 +36,7 @@ def random_features(
 ) -> torch.Tensor: # (n, d, 2r), or (n, d, r) for `released`
     "Compute r random Fourier features of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1 and unknown kinds."
     check_known("kinds", kinds, FUNCTION_KINDS)
-    if r < 1:
-        raise ValueError(f"r must be at least 1 function for each feature, got {r}")
+    check_whole("r", r, 1)
     compute = functions if kinds == "cos+sin" else released_functions
     frequency, phase = draw(z.shape[1], r, generator)
     return compute(z, frequency.to(z), phase.to(z))
@@ -45,14 +44,14 @@ def random_features(
 # %% ../../nbs/losses/scan.ipynb #bbbe46da
 def detached(features: torch.Tensor | ArrayLike) -> torch.Tensor:
     "Make features a tensor without a gradient, in single precision at least."
-    features = torch.as_tensor(features)
+    features = tensor_of("features", features)
     at_least = torch.promote_types(features.dtype, torch.float32)
     return features.detach().to(at_least)
 
 
 def class_numbers(labels: torch.Tensor | ArrayLike | None) -> torch.Tensor | None:
     "Make labels a tensor; None: there are none."
-    return None if labels is None else torch.as_tensor(labels)
+    return None if labels is None else tensor_of("labels", labels)
 
 # %% ../../nbs/losses/scan.ipynb #13f6e169
 class Memory:
@@ -197,7 +196,7 @@ def _settings(variant, changes, class_mass, labels) -> dict:
         check_known("settings", name, list(VARIANTS[variant]))
     settings = VARIANTS[variant] | changes
     check_known("optimizer", settings["optimizer"], list(WEIGHT_OPTIMIZERS))
-    check_range("steps", settings["steps"], closed="left")
+    check_whole("steps", settings["steps"], 0)
     # where it divides
     check_range("penalty", settings["penalty"], closed="neither" if variant == "released" else "left")
     check_range("lr", settings["lr"], closed="neither")
@@ -281,11 +280,14 @@ def learn_weights(
     >>> found.loss < 1, round(found.values.mean().item(), 3)
     (True, 1.0)
     """
+    check_aligned(features=features, labels=labels)
     settings = _settings(variant, settings, class_mass, labels)
     lr, steps = settings["lr"], settings["steps"]
     features = detached(features)
     labels = class_numbers(labels)
     check_features(features, labels)
+    if not isinstance(memory, Memory | None):
+        raise ValueError(f"memory must be a Memory, got {memory!r}")
     everything = features
     memory_weights = features[:0, 0]
     if memory is not None and memory.features is not None:

@@ -132,8 +132,8 @@ def classes_of(
     """Return the class of each pair.
 
     Raises `ValueError` for other columns than two of texts, or labels that are no classes."""
-    if len(columns) != 2 or not all(isinstance(column, list) for column in columns):
-        raise ValueError("SCAN needs two columns of texts (CrossEncoderTrainer gives them), got "
+    if len(columns) != 2 or not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        raise ValueError("SCAN needs two columns of texts, as many in each (CrossEncoderTrainer gives them), got "
                          f"{len(columns)} columns")
     n = len(columns[0])
     if not torch.is_tensor(labels) or labels.numel() != n:

@@ -136,6 +136,7 @@ def _refusals(model, loss, regularizers):
     yield not listed, f"regularizers must be a list, such as [OutReg(0.1)], got {regularizers!r}"
     yield outputs is None, f"model is a {type(encoder).__name__}, and no model of sentence-transformers"
     yield isinstance(loss, type), f"base_loss is a class: pass an instance, {getattr(loss, '__name__', loss)}(model)"
+    yield not isinstance(loss, torch.nn.Module), f"base_loss is {loss!r:.60}, and no loss of sentence-transformers"
     pairs = isinstance(loss, PairLoss) and outputs != "embeddings"
     yield pairs, f"{type(loss).__name__} is a loss of a SentenceTransformer: take one of a {type(encoder).__name__}"
     parts = chain(loss)
@@ -147,6 +148,8 @@ def _refusals(model, loss, regularizers):
         if embedder not in (None, model):
             foreign_parts.append(type(part).__name__)
     yield foreign_parts, f"{', '.join(foreign_parts)} was made for another model than the one that is regularized"
+    is_apart = all(part is not model for part in loss.modules())
+    yield is_apart, f"{type(loss).__name__} does not hold this model: make it with the model, as a loss of its type is"
     reason = "its backward pass sends gradients to the other processes before those of a regularizer are there"
     several = processes() > 1 and mini_batch(loss)
     remedy = "take the loss without a cache (gather_across_devices=True), or train in one process"
@@ -242,7 +245,8 @@ def of_pairs(
     extra_texts: list[Tokens], # further texts of the same pass
 ):
     "Compute a loss of pairs, and store its embeddings in the batch."
-    x, z = (batch.columns[place].tokens for place in range(len(batch.features)))
+    loss.check_columns(batch.features)
+    x, z = (batch.columns[place].tokens for place in range(2))
     fx, fz, *extra_embeddings = loss.embed(x, z, *extra_texts)
     batch.embeddings = {0: fx, 1: fz}
     batch.prepared = {id(tokens): embeddings for tokens, embeddings in zip(extra_texts, extra_embeddings)}

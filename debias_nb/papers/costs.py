@@ -2,8 +2,8 @@
 import math
 from collections.abc import Collection
 
-from ..checks import ConfigError, check_known, check_range
-from ..files import load_yaml, once_per_state, project_root
+from ..checks import ConfigError, check_known
+from ..files import Share, Strict, load_config, once_per_state, project_root
 from ..runs.config import RunConfig
 from ..runs.settings import HingeTraining, PairMethod
 from .settings.answers import first_stage
@@ -47,12 +47,22 @@ def stages(run: RunConfig) -> list[Stage]: # `groups` are authors, two texts eac
     return [(first.corpus, "rows", first.epochs, 1), last] if first else [last]
 
 
-_read_once = once_per_state(load_yaml)
+class Costs(Strict):
+    "Assumptions of the hours at the papers' scale, as `experiments/costs.yaml` has them."
+    device: str
+    peak: dict[str, float]    # FLOP a second, by number format
+    utilisation: Share
+    overhead: float           # seconds a run
+    encoders: dict[str, dict[str, float]]
+    corpora: dict[str, dict[str, float | str]]
+
+
+_read_once = once_per_state(lambda path: load_config(path, Costs))
 
 
 def assumed(part: str) -> dict | float:
-    "Return a part of `experiments/costs.yaml`."
-    return _read_once(project_root() / "experiments/costs.yaml")[part]
+    "Return a part of `experiments/costs.yaml`. Raise `ConfigError` naming the key."
+    return getattr(_read_once(project_root() / "experiments/costs.yaml"), part)
 
 
 def _size(corpus: str) -> dict:
@@ -109,7 +119,6 @@ def memory(run: RunConfig) -> float:
 
 def seconds(run: RunConfig) -> float:
     "Reckon how long a run takes, all of its stages and tests. Raise as `rows`."
-    check_range("experiments/costs.yaml: utilisation", assumed("utilisation"), high=1, closed="right")
     return assumed("overhead") + operations(run) / (assumed("utilisation") * assumed("peak")[run.encoder.dtype])
 
 

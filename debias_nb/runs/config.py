@@ -23,6 +23,7 @@ from .settings import PAIRS, AnyCorpus, AnyMethod, AnyTraining, CorpusConfig, Me
 Profile = Literal["planted", "small", "paper"]
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters that say which runs of an experiment are asked for
 OWN_PROFILE = "own" # in the place of a profile, of runs on a user's files
+SomeNames = Annotated[Names, Field(min_length=1)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
@@ -146,12 +147,12 @@ def run_id(
 
 class BlockConfig(Settings):
     "Full grid: encoders × corpora × methods × training settings × seeds."
-    encoders: Names # labels (else names) from the experiment's `encoders`
+    encoders: SomeNames # labels (else names) from the experiment's `encoders`
     corpora: tuple[AnyCorpus, ...]
-    methods: Names # names from the experiment's `methods`
+    methods: SomeNames # names from the experiment's `methods`
     training: AnyTraining | tuple[AnyTraining, ...]
     seeds: tuple[Any, ...]       # whole numbers, each once
-    evaluate: Names
+    evaluate: SomeNames
     measure: tuple[Measure, ...] = ()
     of: str | None = None        # the experiment that these runs belong to; default: this one
     full: bool = False           # left out unless the full grid is asked for
@@ -254,8 +255,15 @@ class ExperimentConfig(Strict):
         "Raise `ValueError` with the nearest name for a name that is not defined."
         for kind in ("encoders", "methods"):
             names = self.by_name(kind)
+            if len(names) < len(getattr(self, kind)):
+                raise ValueError(f"{kind}: a name occurs twice; their names are {', '.join(names)}")
             for name in itertools.chain.from_iterable(getattr(block, kind) for block in self.blocks):
                 check_known(kind[:-1], name, names)
+        corpora = {corpus.display for block in self.blocks for corpus in block.corpora}
+        sets = {name for block in self.blocks for name in block.evaluate}
+        for column in itertools.chain.from_iterable(table.columns for table in self.tables):
+            check_known("corpus of a column", column.corpus, corpora)
+            check_known("evaluation set of a column", column.evaluate, sets)
         return self
 
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:

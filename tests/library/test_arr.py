@@ -217,6 +217,8 @@ def test_what_only_a_batch_can_show_is_refused_there(static, rows, labels, colum
     with torch.no_grad():
         fine = ContrastiveAuthorLoss(static)
         fine([static.preprocess(TEXTS[:4])], torch.tensor([0, 0, 1, 1]))
+        two_columns = [static.preprocess(TEXTS[:2]), static.preprocess(TEXTS[2:4])]
+        assert fine(two_columns) == fine([static.preprocess(TEXTS[:4])], torch.tensor([0, 1, 0, 1]))
     assert not fine.history
 
 

@@ -9,9 +9,8 @@ from datasets import Dataset
 
 import made
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
-from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
-from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, TokenizedTexts, NumberedTexts, text_rows
-from debias_nb.encoders.tokens import embed_texts, tokenize
+from debias_nb.losses.authors import ARR, ProductOfExperts
+from debias_nb.losses.author_batches import AuthorPairSampler, TokenizedTexts
 
 AUTHORS = np.repeat(np.arange(8), 4)
 
@@ -51,25 +50,6 @@ def test_texts_are_found_whatever_the_batch_and_the_prompt(model):
 
 
 ROWS = [0, 1, 4, 5, 8, 9]
-
-
-@pytest.mark.parametrize("make", [lambda model, texts, teacher: ARR(model, texts, teacher, .3),
-                                  lambda model, texts, teacher: ProductOfExperts(model, texts, .2, 1.5),
-                                  lambda model, texts, teacher: CorrectedTeacher(model, texts, teacher)],
-                         ids=["arr", "product", "corrected"])
-def test_texts_by_their_tokens_are_those_by_number(model, make):
-    topics = text_rows("tfidf", TEXTS)(TEXTS)
-    teacher = embed_texts(model, TEXTS)
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.add_(.1 * torch.randn_like(weights))
-    model.eval()
-    by_text = make(model, TEXTS, teacher)
-    by_row = make(model, NumberedTexts(topics, AUTHORS), teacher)
-    batch = AuthorCollator(tokenize(model, TEXTS), AUTHORS)([{"row": row} for row in ROWS])
-    column = {name.removeprefix("text_"): value for name, value in batch.items() if name.startswith("text_")}
-    mine = by_text([model.preprocess([TEXTS[i] for i in ROWS])], batch["label"])
-    assert torch.isclose(mine, by_row([column], batch["label"]), atol=1e-6) and mine > .01
 
 
 def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):
@@ -163,5 +143,5 @@ def test_a_limit_of_tokens_that_changes_later_is_followed(encoders):
 
 def test_a_sampler_refuses_authors_by_name_with_the_line_to_write():
     data = Dataset.from_dict({"text": list("abcd"), "label": ["ann", "ann", "bob", "bob"]})
-    with pytest.raises(ValueError, match=r"authors such as 'ann', .*: put author_ids\(data\['label'\]\) in its place"):
+    with pytest.raises(ValueError, match=r"authors such as \['ann'.*: put author_ids\(data\['label'\]\) in its place"):
         AuthorPairSampler(data, 4)

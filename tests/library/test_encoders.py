@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Router
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from transformers import BertTokenizerFast
 
 from debias_nb.losses.authors import ARR
@@ -184,7 +184,7 @@ def test_wrong_names_and_kinds_are_refused(folder, monkeypatch):
         ("bert", "static", "transformer"), ("table", "transformer", "static")]:
         with pytest.raises(EncoderError, match=says):
             load_encoder(config(name, kind=kind))
-    assert is_static(load_encoder("table")), "a bare name of a folder declares no kind"
+    assert is_static(load_encoder("table")) and is_static(load_encoder(folder / "table")), "which declare no kind"
     monkeypatch.delenv("DEBIAS_NB_MODELS")
     with pytest.raises(EncoderError, match="DEBIAS_NB_MODELS"):
         load_encoder(config("bert"))
@@ -432,7 +432,7 @@ def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(original
 @pytest.mark.parametrize("copy_model", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy],
                          ids=["pickle", "copy"])
 def test_a_table_that_tells_its_prompts_can_be_copied(originals, copy_model):
-    model = SentenceTransformer(str(originals / "table"), device="cpu")
+    model = SentenceTransformer(str(originals / "table"), device="cpu").append(Normalize())
     loss = torch.nn.Module()
     report_prompts(model, loss)
     copied_model = copy_model(model)
@@ -535,20 +535,11 @@ def test_two_processes_that_ask_for_one_planted_encoder_train_it_once(tmp_path):
     assert encoder_fingerprint(planted_encoder(QUICK, tmp_path)) == fingerprints[0]
 
 
-def test_base_and_tuned_encoder_must_be_of_one_width(models):
-    model = models["table"]
-    weights = model[0].embedding.weight[:, :8].detach().numpy()
-    narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
-    with pytest.raises(ValueError, match="16.*8"):
-        check_same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
-
-
 def test_where_there_is_no_connection_that_is_said_and_what_folder_would_do(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(EncoderError, match=r"\(no connection\)\. Name a folder that `model\.save` wrote") as error:
+    with pytest.raises(EncoderError, match=r"\(no connection\)\. Name a folder that `model\.save` wrote"):
         find_model("minishlab/potion-base-2M")
-    assert "outgoing traffic" not in str(error.value)
 
 
 @pytest.mark.parametrize("share", [.25, .5, 1.])

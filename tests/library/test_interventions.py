@@ -161,14 +161,6 @@ def test_importance_says_which_token_has_which_value(model):
     assert len(repr(many).splitlines()) <= 62 and "5 more texts" in many._repr_html_()
 
 
-def test_importance_is_drawn_as_bars(model):
-    pytest.importorskip("matplotlib")
-    importances = importance(model, ["red lamps", "a <b> kettle"])
-    frame = importances.frame()
-    axes = importances.plot(1)
-    assert [bar.get_text() for bar in axes.get_yticklabels()] == frame.token[frame.text == 1].tolist()[::-1]
-
-
 def test_pieces_belong_to_their_words(model):
     tokens = tokenize(model, TEXTS)
     owner = word_of_token(model, WORDS_OF, tokens)

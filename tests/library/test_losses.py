@@ -51,19 +51,13 @@ def least_squares(f, g, scores):
     return sum((float(f[i] @ g[i]) - float(scores[i])) ** 2 for i in range(len(f))) / len(f)
 
 
-def hinge(f, g, _):
-    cosines = (f @ g.T).tolist()
-    n = range(len(f))
-    return sum(max(0, 1 + max(cosines[i][j] for j in n if j != i) - cosines[i][i]) for i in n) / len(f)
-
-
 def own_items(n):
     return torch.eye(n, dtype=torch.bool)
 
 
 PAIR_LOSSES = {
     "least squares": (LeastSquares, least_squares, SCORES),
-    "hinge": (Hinge, hinge, own_items),
+    "hinge": (Hinge, None, own_items),
     "NGAME": (lambda model: Hinge(model, **NGAME), None, own_items),
 }
 

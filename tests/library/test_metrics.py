@@ -74,7 +74,6 @@ def test_chunks_leave_no_seam():
     (dict(y_true=[0, 1]), r"\(2,\).*\(4,\)"),
     (dict(y_score=[[1, 2, 3, 4]]), r"\(1, 4\)"),
     (dict(max_fpr=0), "max_fpr"),
-    (dict(max_fpr=np.nan), "max_fpr"),
     (dict(weights=[[1, 1, -1, 1]]), "weights"),
     (dict(weights=[[1, 1]]), r"\(B, 4\)"),
     (dict(subsets={"part": [0, 2, 3]}), r"\[part\]: .*\(3,\)"),

@@ -49,7 +49,7 @@ def test_one_test_counted_twice_is_one_test():
     once, = simulated(TableSizes(1, 4, .6, .4), np.random.default_rng(0))
     twice = estimate([once, once])
     assert (twice.low, twice.high, twice.error) == pytest.approx((once.low, once.high, once.error))
-    assert twice.freedom == pytest.approx(estimate([once]).freedom)
+    assert twice.freedom == pytest.approx(estimate([once]).freedom) and estimate(5 * [once]).spread == 0
 
 
 @pytest.mark.parametrize("level", [.5, .95])

@@ -265,6 +265,9 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "a link for a file": (linked_file("tokenizer.json"), "tokenizer.json: a link out of the folder"),
     "a letter becomes many in steps": (normalizer(*4 * [replacing(20 * "a", String="a")]), "tokenizer.json: normalizer",
                                        "may make a text more than 100 times as long"),
+    "many letters, whatever stands between": (
+        normalizer(replacing(20 * "a", String="a"), replacing("", Regex="."), replacing(20 * "a", String="a")),
+        "may make a text more than 100 times as long"),
     "steps without end": (normalizer(*40_000 * [replacing("b", String="a")]),
                           "40,000 replacements of up to 2 characters; at most 200"),
     "what is neither file nor folder": (waiting, "README.md: neither"),

@@ -1,5 +1,4 @@
 "SCAN against loops written from the paper's equations, autograd and hand-made values; what it refuses."
-import itertools
 import warnings
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from debias_nb.losses.decorrelation import decorrelation, through_features, thro
 from debias_nb.losses.scan import FUNCTION_KINDS, LEARNERS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, joint_loss, weighted_terms
-from debias_nb.losses.scan_weights import Weights, released_objective, standardize
+from debias_nb.losses.scan_weights import Weights, covariance, dependence, moment, released_objective, standardize
 
 torch.set_num_threads(1)
 
@@ -53,30 +52,12 @@ def world(n, seed=0, rho=.8, share=None):
     return World(features, torch.tensor(label).long(), torch.tensor(attribute).long())
 
 
-def covariance(z, w, form="moment"): # (..., n, d)
-    if form != "moment":
-        u = w[:, None] * z
-        u = u - u.mean(-2, keepdim=True)
-        return u.mT @ u / (z.shape[-2] - 1)
-    p = w[:, None] / w.sum()
-    deviations = z - (p * z).sum(-2, keepdim=True)
-    return (p * deviations).mT @ deviations
-
-
 def direct_loss(features, w, form="moment"):
     "Eq. 8 by matrices that autograd goes through."
-    if form == "paper": # every function of a feature with every one of another
-        pairs = itertools.combinations(range(features.shape[1]), 2)
-        return sum(cross_covariance(features[:, a], features[:, b], w).square().sum() for a, b in pairs)
-    squares = covariance(features.permute(2, 0, 1), w, form).square().sum(0)
-    return (squares.sum() - squares.diagonal().sum()) / 2
-
-
-def cross_covariance(a, b, w): # (n, m), (n, m) -> (m, m)
-    "Eq. 6 and 7 of two features, as printed."
-    a = w[:, None] * a
-    b = w[:, None] * b
-    return (a - a.mean(0)).T @ (b - b.mean(0)) / (len(w) - 1)
+    if form == "moment":
+        return dependence(moment(features, w))
+    every = covariance(features, w) # of every function of a feature with every one of another
+    return dependence(every if form == "paper" else every.diagonal().permute(2, 0, 1))
 
 
 def test_random_features_repeat_and_stay_in_bounds():
@@ -347,7 +328,9 @@ FAULTS = [ # the name that the message has
     ("moment", lambda: learn(form="moments")),
     ("^r ", lambda: learn(r=0)),
     ("^lr ", lambda: learn(lr=0)),
-    ("steps", lambda: learn(steps=-1)),
+    ("steps must be a whole number from 0", lambda: learn(steps=2.5)),
+    ("features: numbers", lambda: learn([["a"]])),
+    ("memory", lambda: learn(memory=4)),
     ("penalty", lambda: learn(variant="released", penalty=0)),
     ("class_mass.*'released'", lambda: learn(labels=ONE_CLASS, variant="released", class_mass="keep")),
     ("labels", lambda: learn(labels=ONE_CLASS[1:])),

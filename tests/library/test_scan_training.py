@@ -11,7 +11,6 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.base.modules import Transformer
-from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 from sentence_transformers.cross_encoder.modules import LogitScore
 from transformers import BertTokenizerFast, Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
@@ -109,13 +108,6 @@ def test_the_memory_is_the_printed_one_by_default(model):
     assert loss.memory is not mine and loss.memory.alpha == .7 and loss.get_config_dict()["memory"] == "ema, 0.7"
     with pytest.raises(ValueError, match="queu"):
         SCAN(model, memory="queu")
-
-
-def test_nothing_weighed_is_plain_cross_entropy(tmp_path):
-    model = cross_encoder(tmp_path / "model", dropout=0.)
-    plain = BinaryCrossEntropyLoss(model)([QUESTIONS, ANSWERS], torch.tensor(LABELS))
-    terms = SCAN(model, weights=False, ce=0., cl=0.)([QUESTIONS, ANSWERS], torch.tensor(LABELS))
-    assert torch.isclose(sum(terms.values()), plain, atol=1e-6)
 
 
 PAIRS = Dataset.from_dict({"question": 2 * QUESTIONS, "answer": 2 * ANSWERS, "label": 2 * LABELS})

@@ -1,6 +1,5 @@
 "Intervals and what they say; what cannot be compared is refused. The notebook has scipy and simulations beside them."
 import dataclasses
-import itertools
 import math
 
 import numpy as np
@@ -65,9 +64,7 @@ def test_comparisons_made_together_are_judged_together():
 
 @pytest.mark.parametrize("call, words", [
     (lambda: holm({}), "ps must be a list of p-values"), (lambda: holm([[.1]]), "ps must be"),
-    (lambda: holm("few"), "ps must be"),
-    (lambda: holm([.1, 2]), "ps must be"), (lambda: holm([math.nan]), "ps must be"),
-    (lambda: verdict(1), "paired must be a difference"), (lambda: verdict(None), "paired must be a difference"),
+    (lambda: holm([math.nan]), "ps must be"), (lambda: verdict(1), "paired must be a difference"),
 ])
 def test_what_is_no_difference_or_no_list_of_p_values_is_refused_in_words(call, words):
     with pytest.raises(ConfigError, match=words):
@@ -213,24 +210,6 @@ def test_a_difference_is_told_by_one_of_four_words(difference, error, settings, 
     assert verdict(by_hand(difference, error), **settings) == expected
 
 
-def test_equivalence_comes_before_significance():
-    "Over random intervals and margins, of seeds and resamples; each case of the rule is among the draws."
-    rng = np.random.default_rng(0)
-    cases = dict.fromkeys(itertools.product((True, False), repeat=2), 0) # inside the margin, significant
-    for _ in range(2000):
-        size, spread, margin = 10**rng.uniform(-4, -1, 3)
-        a, b = (rng.normal(mean, spread, 5) for mean in (rng.choice([-size, size]), 0))
-        result = paired(a, b, *(values[:, None] + rng.normal(0, spread, (5, 50)) for values in (a, b)))
-        raised_p = min(1, result.p * int(rng.integers(1, 5)))
-        is_inside, is_significant = -margin <= result.low and result.high <= margin, raised_p < .05
-        cases[is_inside, is_significant] += 1
-        side = "better" if result.difference > 0 else "worse"
-        expected = "within the margin" if is_inside else side if is_significant else "cannot tell"
-        assert verdict(result, delta=margin, p=raised_p) == expected, (result, margin, raised_p)
-        assert judge([result], margin).word[0] == verdict(result, delta=margin)
-    assert min(cases.values()) > 50, "draws of each kind"
-
-
 def test_a_detectable_difference_is_found_four_times_in_five():
     items = detectable(Paired(0, -1, 1, 3, 1, "m", False, .01, np.inf))
     assert np.isclose(items, (stats.norm.ppf(.975) + stats.norm.ppf(.8)) * .01)
@@ -266,14 +245,12 @@ def test_one_comparison_alone_stays_as_it_was():
 
 def test_comparisons_made_together_share_what_they_say_of_seeds():
     sides = seed_pairs(np.random.default_rng(1), 4, 3, [.1, 1., 1., 3.])
+    assert np.allclose(raise_variances([1, 3], 2)[0], [10 / 6, 3]) and raise_variances([1, 3], 2)[1] == 3.2
     singles = [paired(*comparison) for comparison in sides]
     jointly = paired_together(sides)
-    seed_variances = [comparison.error**2 - comparison.items_error**2 for comparison in singles]
-    variances, freedom = raise_variances(seed_variances, 2)
+    variances, _ = raise_variances([single.error**2 - single.items_error**2 for single in singles], 2)
     for comparison, single, variance in zip(jointly, singles, variances):
-        total = variance + comparison.items_error**2
-        assert np.isclose(comparison.error**2, total) and comparison.items_error == single.items_error
-        assert np.isclose(comparison.freedom, total**2 / (variance**2 / freedom + comparison.items_error**4 / 199))
+        assert np.isclose(comparison.error**2, variance + single.items_error**2)
         assert (comparison.difference, comparison.n) == (single.difference, 3)
         assert comparison.error >= single.error - 1e-12
         assert comparison.low < comparison.difference < comparison.high and "4 comparisons" in comparison.method

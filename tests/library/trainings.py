@@ -138,74 +138,46 @@ def _guide(kind):
     return lambda model: kind(model, guide=copy.deepcopy(model).requires_grad_(False))
 
 
-LOSSES = {
-    "SentenceTransformer": (of_texts, {
-        "AdaptiveLayerLoss": (lambda m: _dense.AdaptiveLayerLoss(m, _dense.CoSENTLoss(m)), "scores"),
-        "AnglELoss": (_dense.AnglELoss, "scores"),
-        "BatchAllTripletLoss": (_dense.BatchAllTripletLoss, "texts"),
-        "BatchHardSoftMarginTripletLoss": (_dense.BatchHardSoftMarginTripletLoss, "texts"),
-        "BatchHardTripletLoss": (_dense.BatchHardTripletLoss, "texts"),
-        "BatchSemiHardTripletLoss": (_dense.BatchSemiHardTripletLoss, "texts"),
-        "CachedGISTEmbedLoss": (_guide(_dense.CachedGISTEmbedLoss), "pairs"),
-        "CachedMultipleNegativesRankingLoss": (_dense.CachedMultipleNegativesRankingLoss, "pairs"),
-        "CachedMultipleNegativesSymmetricRankingLoss": (_dense.CachedMultipleNegativesSymmetricRankingLoss, "pairs"),
-        "CoSENTLoss": (_dense.CoSENTLoss, "scores"),
-        "ContrastiveLoss": (_dense.ContrastiveLoss, "binary"),
-        "ContrastiveTensionLossInBatchNegatives": (_dense.ContrastiveTensionLossInBatchNegatives, "pairs"),
-        "CosineSimilarityLoss": (_dense.CosineSimilarityLoss, "scores"),
-        "DistillKLDivLoss": (_dense.DistillKLDivLoss, "teachers"),
-        "EmbedDistillLoss": (_dense.EmbedDistillLoss, "vectors"),
-        "GISTEmbedLoss": (_guide(_dense.GISTEmbedLoss), "pairs"),
-        "GlobalOrthogonalRegularizationLoss": (_dense.GlobalOrthogonalRegularizationLoss, "pairs"),
-        "MSELoss": (_dense.MSELoss, "vectors"),
-        "MarginMSELoss": (_dense.MarginMSELoss, "margins"),
-        "Matryoshka2dLoss": (lambda m: _dense.Matryoshka2dLoss(m, _dense.CoSENTLoss(m), [32, 16]), "scores"),
-        "MatryoshkaLoss": (
-            lambda m: _dense.MatryoshkaLoss(m, _dense.MultipleNegativesRankingLoss(m), [32, 16]), "pairs"),
-        "MegaBatchMarginLoss": (lambda m: _dense.MegaBatchMarginLoss(m, use_mini_batched_version=False), "pairs"),
-        "MultipleNegativesRankingLoss": (_dense.MultipleNegativesRankingLoss, "triplets"),
-        "MultipleNegativesSymmetricRankingLoss": (_dense.MultipleNegativesSymmetricRankingLoss, "pairs"),
-        "OnlineContrastiveLoss": (_dense.OnlineContrastiveLoss, "binary"),
-        "SoftmaxLoss": (lambda m: _dense.SoftmaxLoss(m, 32, 3), "classes"),
-        "TripletLoss": (_dense.TripletLoss, "triplets"),
-    }),
-    "CrossEncoder": (of_pairs, {
-        "ADRMSELoss": (_pairs.ADRMSELoss, "lists"),
-        "BinaryCrossEntropyLoss": (_pairs.BinaryCrossEntropyLoss, "binary"),
-        "CachedMultipleNegativesRankingLoss": (
-            lambda m: _pairs.CachedMultipleNegativesRankingLoss(m, num_negatives=2, mini_batch_size=3), "pairs"),
-        "CrossEntropyLoss": (_pairs.CrossEntropyLoss, "classes"),
-        "LambdaLoss": (_pairs.LambdaLoss, "lists"),
-        "ListMLELoss": (_pairs.ListMLELoss, "lists"),
-        "ListNetLoss": (_pairs.ListNetLoss, "lists"),
-        "MSELoss": (_pairs.MSELoss, "scores"),
-        "MarginMSELoss": (_pairs.MarginMSELoss, "margins"),
-        "MultipleNegativesRankingLoss": (_pairs.MultipleNegativesRankingLoss, "pairs"),
-        "PListMLELoss": (_pairs.PListMLELoss, "lists"),
-        "RankNetLoss": (_pairs.RankNetLoss, "lists"),
-    }),
-    "SparseEncoder": (splade, {
+def _each(module, **names_by_form) -> dict:
+    return {name: (getattr(module, name), form) for form, names in names_by_form.items() for name in names.split()}
+
+
+LOSSES = {kind: (of_kind, dict(sorted(losses.items(), key=lambda loss: loss[0]))) for kind, of_kind, losses in (
+    ("SentenceTransformer", of_texts, _each(
+        _dense, scores="AnglELoss CoSENTLoss CosineSimilarityLoss", binary="ContrastiveLoss OnlineContrastiveLoss",
+        texts="BatchAllTripletLoss BatchHardSoftMarginTripletLoss BatchHardTripletLoss BatchSemiHardTripletLoss",
+        pairs="CachedMultipleNegativesRankingLoss CachedMultipleNegativesSymmetricRankingLoss "
+              "ContrastiveTensionLossInBatchNegatives GlobalOrthogonalRegularizationLoss "
+              "MultipleNegativesSymmetricRankingLoss",
+        triplets="MultipleNegativesRankingLoss TripletLoss", teachers="DistillKLDivLoss", margins="MarginMSELoss",
+        vectors="EmbedDistillLoss MSELoss") | {
+            "AdaptiveLayerLoss": (lambda m: _dense.AdaptiveLayerLoss(m, _dense.CoSENTLoss(m)), "scores"),
+            "CachedGISTEmbedLoss": (_guide(_dense.CachedGISTEmbedLoss), "pairs"),
+            "GISTEmbedLoss": (_guide(_dense.GISTEmbedLoss), "pairs"),
+            "Matryoshka2dLoss": (lambda m: _dense.Matryoshka2dLoss(m, _dense.CoSENTLoss(m), [32, 16]), "scores"),
+            "MatryoshkaLoss": (
+                lambda m: _dense.MatryoshkaLoss(m, _dense.MultipleNegativesRankingLoss(m), [32, 16]), "pairs"),
+            "MegaBatchMarginLoss": (lambda m: _dense.MegaBatchMarginLoss(m, use_mini_batched_version=False), "pairs"),
+            "SoftmaxLoss": (lambda m: _dense.SoftmaxLoss(m, 32, 3), "classes")}),
+    ("CrossEncoder", of_pairs, _each(
+        _pairs, lists="ADRMSELoss LambdaLoss ListMLELoss ListNetLoss PListMLELoss RankNetLoss", scores="MSELoss",
+        binary="BinaryCrossEntropyLoss", classes="CrossEntropyLoss", margins="MarginMSELoss",
+        pairs="MultipleNegativesRankingLoss") | {
+            "CachedMultipleNegativesRankingLoss": (
+                lambda m: _pairs.CachedMultipleNegativesRankingLoss(m, num_negatives=2, mini_batch_size=3), "pairs")}),
+    ("SparseEncoder", splade, {
+        f"{name} in SpladeLoss": (_splade(make), form) for name, (make, form) in _each(
+            _sparse, scores="SparseAnglELoss SparseCoSENTLoss SparseCosineSimilarityLoss",
+            teachers="SparseDistillKLDivLoss", margins="SparseMarginMSELoss",
+            triplets="SparseMultipleNegativesRankingLoss SparseTripletLoss").items()
+    } | _each(_sparse, pairs="CSRLoss", words="SparseMSELoss") | {
         "CachedSpladeLoss": (lambda m: _sparse.CachedSpladeLoss(
-            m, _sparse.SparseMultipleNegativesRankingLoss(m), 1e-3, 1e-3, mini_batch_size=3), "pairs"),
-        "CSRLoss": (_sparse.CSRLoss, "pairs"),
-        "SparseAnglELoss in SpladeLoss": (_splade(_sparse.SparseAnglELoss), "scores"),
-        "SparseCoSENTLoss in SpladeLoss": (_splade(_sparse.SparseCoSENTLoss), "scores"),
-        "SparseCosineSimilarityLoss in SpladeLoss": (_splade(_sparse.SparseCosineSimilarityLoss), "scores"),
-        "SparseDistillKLDivLoss in SpladeLoss": (_splade(_sparse.SparseDistillKLDivLoss), "teachers"),
-        "SparseMarginMSELoss in SpladeLoss": (_splade(_sparse.SparseMarginMSELoss), "margins"),
-        "SparseMSELoss": (_sparse.SparseMSELoss, "words"),
-        "SparseMultipleNegativesRankingLoss in SpladeLoss": (
-            _splade(_sparse.SparseMultipleNegativesRankingLoss), "triplets"),
-        "SparseTripletLoss in SpladeLoss": (_splade(_sparse.SparseTripletLoss), "triplets"),
-    }),
-    "MultiVectorEncoder": (colbert, {
-        "CachedMultiVectorMultipleNegativesRankingLoss": (
-            lambda m: _tokens.CachedMultiVectorMultipleNegativesRankingLoss(m, mini_batch_size=3), "pairs"),
-        "MultiVectorDistillKLDivLoss": (_tokens.MultiVectorDistillKLDivLoss, "teachers"),
-        "MultiVectorMarginMSELoss": (_tokens.MultiVectorMarginMSELoss, "margins"),
-        "MultiVectorMultipleNegativesRankingLoss": (_tokens.MultiVectorMultipleNegativesRankingLoss, "triplets"),
-    }),
-}
+            m, _sparse.SparseMultipleNegativesRankingLoss(m), 1e-3, 1e-3, mini_batch_size=3), "pairs")}),
+    ("MultiVectorEncoder", colbert, _each(
+        _tokens, teachers="MultiVectorDistillKLDivLoss", margins="MultiVectorMarginMSELoss",
+        triplets="MultiVectorMultipleNegativesRankingLoss") | {
+            "CachedMultiVectorMultipleNegativesRankingLoss": (
+                lambda m: _tokens.CachedMultiVectorMultipleNegativesRankingLoss(m, mini_batch_size=3), "pairs")}))}
 MODELS = {"CrossEntropyLoss": lambda folder: of_pairs(folder, 3), "CSRLoss": autoencoder}
 
 # ---------------------------------------------------------------- a training

@@ -114,7 +114,7 @@ def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeyp
 
 
 @pytest.mark.parametrize("arguments", [
-    {"seeds": [0]}, {"methods": "Base"}, {"weight": 0}, {"weight": 1.}, {"full": True}, {"fresh": True}, {"own": True}])
+    {"seeds": [0]}, {"methods": "Base"}, {"weight": 0}, {"full": True}, {"fresh": True}, {"own": True}])
 def test_whoever_asks_for_something_else_gets_it(monkeypatch, arguments):
     monkeypatch.setattr(runner, "run", lambda *args, **options: None)
     monkeypatch.setattr(frame, "page", lambda *args: "runs of one's own")

@@ -145,6 +145,7 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
 def test_the_oracle_makes_overlap_say_nothing(tokens):
     "Half of each class's weight is on candidates that share many words."
     weights = Weigher(ScanConfig(weights="oracle"), tokens).oracle
+    assert tokens.conflicting.tolist() == [shared != label for shared, label in zip(tokens.overlap, tokens.labels)]
     for label in (0, 1):
         of_class = tokens.labels == label
         share = weights[of_class & tokens.overlap].sum() / weights[of_class].sum()

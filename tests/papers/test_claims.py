@@ -132,8 +132,8 @@ def mean_of(low, high):
 
 @pytest.mark.parametrize("low, high, margin, size, word", [
     (1.2, 3, 0, None, YES), (.2, .9, 0, None, NO_CHANGE), (-3, -.5, 0, None, REVERSE), (-3, 2, 0, None, UNSURE),
-    (-.9, -.4, .3, None, YES), (-1.5, -.2, .3, None, UNSURE), (-4, -2, .3, None, REVERSE), (-1.9, -.2, 2, None, YES),
-    (11, 13, -10, None, YES), (2, 6, -10, None, LESS), (-6, -2, -10, None, REVERSE), (5, 15, -10, None, UNSURE),
+    (-.9, -.4, .3, None, YES), (-4, -2, .3, None, REVERSE), (11, 13, -10, None, YES), (2, 6, -10, None, LESS),
+    (5, 15, -10, None, UNSURE),
     (1.2, 3, 0, 2., YES), (1.2, 3, 0, 4., LESS), (1.2, 3, 0, 1., MORE), (-3, 2, 0, 4., LESS), (-3, 2, 0, 1., UNSURE),
 ])
 def test_one_difference_answers_in_the_words_of_a_claim(low, high, margin, size, word):
@@ -164,14 +164,6 @@ def test_a_claim_gives_its_estimates_and_what_is_reported():
     near, far = (Made({"a": .5 + gain, "b": .5}, columns=(column,), seeds=10, spread=.0005)
                  for column, gain in (("near", .02), ("far", -.02)))
     assert claim_of(near.joined(far), above("a", "b")).word() == DEPENDS
-
-
-def test_equal_methods_are_seldom_told_apart():
-    "A rate of 5% shows as ten in a hundred at most."
-    rng = np.random.default_rng(0)
-    told = [claim_of(Made(dict.fromkeys("ab", .5), columns=("near", "far", "third"), spread=.02, rng=rng),
-                     above("a", "b")).word() for _ in range(100)]
-    assert sum(word not in (NO_CHANGE, UNSURE) for word in told) <= 10
 
 
 def test_every_name_of_claims_and_questions_is_one_of_a_table():

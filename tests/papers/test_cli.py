@@ -115,8 +115,6 @@ def odd_notebooks(tmp_path_factory):
 @pytest.mark.parametrize("args, name", [
     (["toy/good", "-p", "sedes=[1]"], "'seeds'"),
     (["toy/good", "-p", "weight=much"], "'much'"),
-    (["toy/good", "-p", "weight=true"], "weight"),
-    (["toy/good", "-p", "seeds=[1.0]"], "seeds"),
     (["toy/good", "-p", "seeds"], "'seeds'"),
     (["toy/good", "-p", "seeds=[1"], "seeds"),
     (["toy/good", "-p", "seeds=[1]", "-p", "seeds=[2]"], "seeds is given twice"),
@@ -148,15 +146,6 @@ def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, var
         run = shell(*command)
         assert run.exit_code == 2 and f"{variable} names {nowhere}" in run.stderr
     assert not (project.folder / "_runs").exists()
-
-
-@pytest.mark.parametrize(
-    "command", [["run", "itvreg/table03"], ["batch"], ["report"], ["show", "1"], ["agree"]], ids=lambda c: c[0])
-def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, no_kernel, command):
-    "The package is that of the clone, and the current folder is not in it."
-    monkeypatch.chdir(tmp_path)
-    run = shell(*command)
-    assert run.exit_code == 2 and f"and {tmp_path} is not in one" in run.stderr
 
 
 OF_A_CLONE = {"show": ["1"], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"],
@@ -461,7 +450,6 @@ def test_agreement_fails_on_wrong_values(nothing_run, score, own_score, exit_cod
     ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}, None, .3, 1, 1),
     ({"kind": "alignment", "units": 8, "dtype": "fp64"}, "another", .0002, 1, 1),
     ({"kind": "alignment", "units": 8}, "another", .3, 1, 1),
-    ({"kind": "alignment", "units": 8}, None, .3, 1, 1),
 ])
 def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, exit_code, count):
     run = experiment(["Finetuned"], [0]).runs()[0]

@@ -16,11 +16,11 @@ from debias_nb.files import parse_yaml, project_root
 
 from debias_nb.papers.settings.answers import ScanConfig
 from debias_nb.papers.settings.authors import AuthorsConfig
-from debias_nb.runs.config import BlockConfig, RunConfig, load_experiment
+from debias_nb.runs.config import BlockConfig, ExperimentConfig, RunConfig, load_experiment
 from debias_nb.runs.settings import AnyCorpus, AnyMethod, AnyTraining, all_tasks
 from debias_nb.runs.records import Store, latest
 from debias_nb.encoders.loading import encoder_cards
-from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, only, papers
+from debias_nb.papers.pages.frame import Results, all_experiments, only, papers
 from debias_nb.runs.runner import narrow
 from debias_nb.runs.runner import task_of
 from debias_nb.runs.tasks import lacking as lacking_of
@@ -124,25 +124,6 @@ def test_a_row_named_after_the_papers_method_runs_it(part, form):
     assert rows or (part, form) in NOT_THERE
     for method in rows:
         check_scan(method, PARTS[part](FORMS[form]))
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_tables_use_the_settings_that_the_search_chose(profile):
-    search = load_experiment("scan/settings", profile)
-    results = Results()
-    assert len(results.records(search, results.store(profile))) == len(search.runs())
-    methods = search.by_name("methods")
-    tables = [load_experiment(name, profile) for name in ("scan/table02", "scan/weights")]
-    used = {method.name: method.scan for table in tables for method in table.methods}
-    rows = results.study_of(search, results.store(profile))["settings"]
-    by_setting = rows.groupby("method").value.agg(["mean", "min", "max"])
-    noise = by_setting["max"] - by_setting["min"] # of two seeds
-    for form, name in best_settings(rows).items():
-        if used[form] != methods[name].scan: # chosen from runs in single precision, and no worse than seeds differ
-            assert profile == "planted"
-            chosen_name = next(name for name, method in methods.items() if method.name == form
-                               and method.scan == used[form])
-            assert by_setting["mean"][name] - by_setting["mean"][chosen_name] < min(noise[name], noise[chosen_name])
 
 
 def test_rows_that_were_renamed_find_their_records():
@@ -260,6 +241,15 @@ ITVREG = {"regularizer": "itvreg", "mask_share": .5}
 def test_settings_that_do_not_belong_together_are_refused(kind, settings, field):
     with pytest.raises(ValidationError, match=field):
         TypeAdapter(kind).validate_python(settings)
+
+
+def test_a_name_of_an_experiment_stands_once_and_for_something():
+    table = load_experiment("itvreg/table03", "planted").model_copy()
+    column = table.tables[0].columns[0].model_copy(update={"corpus": "mid"})
+    for change, words in (({"methods": (*table.methods, table.methods[0])}, "methods: a name occurs twice"),
+                          ({"tables": [table.tables[0].model_copy(update={"columns": (column,)})]}, "'mid'.*'mild'")):
+        with pytest.raises(ValidationError, match=words):
+            ExperimentConfig(**(dict(table) | change))
 
 
 def test_a_method_and_a_training_belong_to_the_task_of_the_run():

@@ -211,7 +211,6 @@ def test_what_changes_later_is_refused(tmp_path, data):
     ("askubuntu_shah", "train.neg.txt", "0 1\n0 999\n", "train.neg.txt:2: .*'999'"),
     ("askubuntu_shah", "test.pos.txt", None, "test.pos.txt"),
     ("qqp", "train-00000-of-00001.parquet", "PAR1 junk", "train-00000-of-00001.parquet: "),
-    ("lf_amazontitles131k", "trn.json.gz", [{"uid": "a", "title": "b"}], "trn.json.gz:1: target_ind"),
     ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: '5'"),
     ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}],
      "small-truth.jsonl:1: "),

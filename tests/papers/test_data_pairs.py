@@ -158,7 +158,6 @@ def superuser(tmp_path, monkeypatch):
     (lambda: q.load_questions("superuser", "dev"), "part"),
     (lambda: q.load_questions("superuser", "test", share=.5), "share"),
     (lambda: q.load_questions("superuser", "heldout"), "holdout"),
-    (lambda: q.load_questions("superuser", "train", share=float("nan")), "share"),
     (lambda: q.load_questions("qora", "test"), "did you mean 'quora'"),
     (lambda: products.load_offers("shoe"), "did you mean 'shoes'"),
 ])

@@ -6,7 +6,6 @@ from debias_nb.checks import ConfigError
 from debias_nb.files import project_root
 from debias_nb.papers.pages.printed import load_expected
 
-PARTS = ["Training", "Cross-topic test", "In-distribution-topic test"]
 SHAPES = { # rows and columns of each table of numbers, in order; what it is printed in
     "itvreg": {
         "table1": (2, 2), "table2": (6, 4), "table3": (14, 6), "table4": (3, 3), "table5": (6, 4), "table6": (3, 3),
@@ -66,27 +65,9 @@ def test_every_cell_is_there_as_printed(paper):
         assert (values, spreads) == CHECKSUMS[paper][name], name
 
 
-def places(paper, is_asked):
-    return [(name, cell.row["method"], cell.column)
-            for name, table in load_expected(paper).tables.items() for cell in table.cells if is_asked(cell)]
-
-
-def test_blank_doubtful_and_quoted_numbers_are_marked():
-    def blank(cell):
-        return cell.value is None
-
-    columns = ["nDCG@1", "nDCG@3", "nDCG@10"]
-    first = [cell.row["method"] for cell in load_expected("scan").tables["table2"].cells[::3]]
-    second = [cell.row["method"] for cell in load_expected("scan").tables["table3"].cells[::3]]
-    assert places("itvreg", blank) == [
-        ("table11", "Base", "Quora -> SuperUser"), ("table16", "Base", "SuperUser -> SuperUser")]
-    assert places("arr", blank) == [("table1", "Fanfiction", f"{PARTS[2]} {n}")
-                                    for n in ("samples", "authors", "topics")]
-    assert places("scan", blank) == [
-        *(("table2", method, "P@1") for method in (*first[:5], "TANDA")),
-        *(("table3", method, "P@1") for method in second[:5]),
-        *(("table4", "BERT-CL", column) for column in ("MAP", *columns)), ("table4", "BERT-BiG", "MAP")]
-    doubtful = {paper: len(places(paper, lambda cell: cell.doubtful)) for paper in SHAPES}
+def test_doubtful_and_quoted_numbers_are_marked():
+    doubtful = {paper: sum(cell.doubtful for table in load_expected(paper).tables.values() for cell in table.cells)
+                for paper in SHAPES}
     assert doubtful == {"itvreg": 37, "arr": 5, "scan": 11}
     quotations = {"table2": ["RoBERTa", "SCAN"], "table3": ["SCAN"], "table4": ["RoBERTa", "TANDA", "SCAN"]}
     for name, table in load_expected("scan").tables.items():

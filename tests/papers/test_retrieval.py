@@ -109,6 +109,7 @@ def test_evaluation_is_that_of_brute_force(size):
     scores[bars] = -np.inf
     marks = task.relevance.toarray()
     worth = marks / propensities(task.frequency, task.frequency.sum())
+    assert propensities([1], math.e**3, 1, 1) == pytest.approx(1 / 3)
     metrics = evaluate_retrieval(q, x, task, block_bytes=size)[0]
     for k in (1, 3, 5):
         hits = [expected_gains(scores[i], marks[i], k) / k for i in range(60)]

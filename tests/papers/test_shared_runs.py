@@ -16,7 +16,7 @@ from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, committed_store, make_record
 from debias_nb.runs.runner import run_all
 from debias_nb.papers.data.labeled_pairs import _part_of, planted_catalog
-from debias_nb.papers.tasks.titles import title_split
+from debias_nb.papers.tasks.titles import title_split, title_tasks
 from made import METHODS, STATIC, WORLD
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +140,10 @@ def test_a_run_on_titles_keeps_what_was_asked_for(titles_run):
     assert "gradient norms" in tuned["extra"]
     assert "gradient norms" not in reg["extra"]
     assert tuned["extra"]["gradient norms"]["OutReg"] > 0
+    cases, task = base["extra"]["cases"]["unseen"], title_tasks("unseen", TITLES)[""]
+    assert {len(case["top"]) for case in cases} == {5}
+    ordinary = [query for query, is_accessory in zip(task.queries, task.accessory) if not is_accessory]
+    assert [case["query"] for case in cases] == ordinary[:len(cases)]
 
 
 def test_queries_that_are_held_out_are_not_trained_on():

@@ -97,7 +97,7 @@ WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=200, broad_pairs=200)
 
 # the first and the third duplicate have a negative of their own, the third by its right text
 LABELED_PAIRS = LabeledPairs(
-    "made", ["a", "d", "g", "a", "h", "b"], ["b", "e", "h", "f", "k", "a"], np.array([1, 1, 1, 0, 0, 0]))
+    "made", ["a", "d", "g", "a", "k", "b"], ["b", "e", "h", "f", "h", "a"], np.array([1, 1, 1, 0, 0, 0]))
 
 
 def group_of(text):

@@ -195,7 +195,6 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
     ({"until": 2007}, "no ood query"),
     ({"by": "month", "until": 2004}, "month"),
     ({"by": "category", "held_out": ["knd 1"]}, "did you mean 'kind 1'"),
-    ({"until": 2004, "share": float("nan")}, "share"),
     ({"until": 2004, "test_share": .001}, "no iid query"),
     ({"until": 2004, "test_share": None}, "test_share"),
 ])

@@ -303,7 +303,7 @@ def _matching_facts(what: str, page: str | None) -> list:
     from ..pages.facts import NUMBER, Facts
     found = []
     for name, fact in Facts.read().items():
-        shown = [str(fact), fact.estimate]
+        shown = [*filter(None, (str(fact), fact.estimate))]
         numbers = [number for text in shown for number in NUMBER.findall(text)]
         is_there = page is None or any(f"{page}." in place for place in fact.records.split("; "))
         if is_there and (what == name or _as_typed(what) in map(_as_typed, [*shown, *numbers])):

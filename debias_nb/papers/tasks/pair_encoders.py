@@ -23,8 +23,8 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ...settings import EncoderConfig
-from ...checks import EncoderError
-from ...encoders.tokens import several_texts, unit_rows
+from ...checks import EncoderError, several_texts
+from ...encoders.tokens import unit_rows
 from ...encoders.safe_folders import load_safely
 from ...encoders.loading import find_folder, load_encoder
 
