@@ -81,7 +81,7 @@ class Expected(Strict):
         table: str | list[str],
         number: str = "value", # or `std`
         methods: tuple[str, str] | None = None, # one minus the other
-        best: str | None = None, # the largest (least: smallest) of the cells that differ in it; nan if one is blank
+        best: str | None = None, # the largest (least: smallest) of the cells that differ in it; nan where one is blank
         least: bool = False,
         exception: str | None = None, # a method that is not among them
         **names,               # of a cell: a name, a list of names, or "*"
