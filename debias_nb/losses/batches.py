@@ -356,7 +356,7 @@ def places_of(columns) -> tuple[int, ...] | None: # None: all columns
     "Return the places of columns as a tuple. Raises `ValueError` for anything else."
     if columns == "all":
         return None
-    places = (columns,) if isinstance(columns, int) else tuple(columns)
+    places = tuple(columns) if isinstance(columns, tuple | list) else (columns,)
     if not places or any(type(place) is not int or place < 0 for place in places): # True is an int to Python
         raise ValueError(f"columns must be places, counted from 0, or 'all', got {columns!r}")
     return places
@@ -584,7 +584,11 @@ class Regularizer:
     def __post_init__(self):
         check_range("weight (lambda)", self.weight, closed="left")
         check_range("rows", self.rows, high=1, closed="right")
+        check_whole("seed", self.seed, 0)
         places_of(self.columns)
+        for name in ("prompt", "task"):
+            if not isinstance(getattr(self, name), str | None):
+                raise ValueError(f"{name} must be text, got {getattr(self, name)!r}")
         if self.texts is None:
             if (self.prompt, self.task) != (None, None):
                 raise ValueError("prompt and task are those of texts, which are not given: the trainer has those of a "
@@ -624,6 +628,8 @@ class Regularizer:
     def of_batch(self, batch: Batch) -> torch.Tensor: # scalar, not weighted
         "Compute the mean of the term over its columns."
         terms = [self.term(text) for text in batch.texts_of(self)]
+        if any(not torch.is_tensor(term) or term.dim() for term in terms):
+            raise ValueError(f"{type(self).__name__}.term must return a scalar, got {terms[0]!r:.60}")
         return torch.stack(terms).mean()
 
 # %% ../../nbs/losses/batches.ipynb #072841d2

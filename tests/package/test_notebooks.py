@@ -169,7 +169,8 @@ def test_a_parameter_that_papermill_sets_and_no_cell_declares_is_refused(monkeyp
     monkeypatch.setattr("__main__.In", ["", "%pylab no", PARAMETERS_CELL, f"# Parameters\n{parameters}\n"],
                         raising=False)
     if not words:
-        return frame.Results().study("itvreg/table05", "small")
+        assert frame.Results().study("itvreg/table05", "small")
+        return
     for call in (lambda: frame.Results().study("itvreg/table05", "small"), lambda: show("**Answer.**")):
         with pytest.raises(RunnerError) as error:
             call()
