@@ -1,6 +1,7 @@
 """The command line from outside: what is refused before a kernel starts, how it ends where something fails, and what
 pages, numbers and agreement say."""
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, failed_record
+from debias_nb.papers.pages.facts import Facts
 from debias_nb.papers.pages.frame import only
 from debias_nb.papers.pages.report import all_cells
 from debias_nb.runs.tasks import lacking
@@ -314,16 +316,20 @@ def test_what_asks_for_no_runs_is_refused(narrowing, name):
 
 # show and report
 
+ITVREG, OUTREG = (Facts.read()[f"{name}_titles"].estimate for name in ("itvreg", "outreg"))
+OF_README = re.search(r"debias-nb show (\S+) --page (\S+)", (ROOT / "README.md").read_text("utf-8")).groups()
+
+
 @pytest.mark.parametrize("asked, lines", [
-    (["itvreg_titles"], ["itvreg_titles: +0.5 [+0.2, +0.8] by test: ", "  itvreg/table02.small:table2"]),
-    (["+1.3 [+0.9, +1.7]"], ["outreg_titles: "]), (["1.3", "--page", "itvreg/table02"], ["outreg_titles: "]),
-    (["14.7", "--page", "itvreg/table02"], ["table2, OutReg, citations by year (IID), potion-base-2M: 14.6834 ["]),
+    (["itvreg_titles"], [f"itvreg_titles: {ITVREG} by test: ", "  itvreg/table02.small:table2"]),
+    ([OUTREG], ["outreg_titles: "]), ([OUTREG[1:4], "--page", "itvreg/table02"], ["outreg_titles: "]),
+    ([OF_README[0], "--page", OF_README[1]], ["table", "  again: debias-nb run itvreg/table02"]),
 ])
 def test_a_number_leads_to_its_runs(asked, lines):
     told = shell("show", *asked).stdout.splitlines()
     assert all(any(one.startswith(line) for one in told) for line in lines), told
     assert any("settings: experiments/itvreg/table02.yaml" in one for one in told)
-    assert not any("−1.3" in one for one in told)
+    assert not any(f"−{OUTREG[1:4]}" in one for one in told)
 
 
 @pytest.mark.parametrize("asked, message", [

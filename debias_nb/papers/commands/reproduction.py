@@ -190,14 +190,14 @@ def write_pages(
     from ..pages.frame import Results, papers
     from ..pages.report import BOOKS, OF_PAPER, seal, write_some, write_tables
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
-    results = Results(fresh, is_page=True, pages=folder) # what is read for the pages of a paper serves the books, too
+    results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
     with chdir(root):
         if names:
             paths = write_some(select_notebooks(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
         else: # papers side by side; the books speak of all of them, and pages link claims and tables
             paths = [*write_some(["claims"], folder, results, root, keep), *write_tables(folder, results)]
             pool = Parallel(min(cpu_count(), len(groups)), return_as="generator")
-            written = pool(delayed(write_some)(group, folder, Results(fresh, True, folder), root, keep)
+            written = pool(delayed(write_some)(group, folder, Results(fresh, True), root, keep)
                            for group in groups)
             paths += chain(*tqdm(written, desc="papers", total=len(groups)))
             paths += write_some([name for name in BOOKS if name != "claims"], folder, results, root, keep)

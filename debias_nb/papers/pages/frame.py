@@ -6,7 +6,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import get_args
 
 import pandas as pd
@@ -191,7 +190,6 @@ class Results:
     own."""
     fresh: bool = False   # planted records of this machine's `_runs/` instead of the committed reference
     is_page: bool = False # whether pages are made: `study` runs nothing
-    pages: Path | None = None # where they go; None: reports/
     values: dict = field(default_factory=dict) # of `once`
     lacks_runs: bool = False # whether a study that was loaded has fewer runs than its configuration
 

@@ -30,7 +30,7 @@ def reported_titles() -> pd.DataFrame: # method × first result, results that fi
     p1 = paper("table2", method="*", column=list(categories)).unstack().rename(columns=categories)
     rows = {}
     for method in ("Base", "Finetuned", "ITVReg"):
-        titles = paper.expected.lists["table9"].rows[method]
+        titles = paper.lists["table9"].rows[method]
         rows[method] = {"first of five": titles[0], "of five a wrench": sum("wrench" in t.lower() for t in titles)}
         rows[method] |= p1.loc[method].to_dict()
     return pd.DataFrame(rows).T
