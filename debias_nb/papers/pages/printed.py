@@ -74,7 +74,9 @@ class Expected(Strict):
             rows += [labels | cell.row | cell.model_dump(include={"column", "value", "std"}) for cell in table.cells]
         frame = pd.DataFrame(rows)
         numbers = frame[["value", "std"]].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
-        return frame.where(frame.notna(), None).assign(**dict(numbers.round(6).items()))
+        frame = frame.where(frame.notna(), None)
+        frame[["value", "std"]] = numbers.round(6)
+        return frame
 
     def __call__(
         self,
