@@ -106,12 +106,12 @@ def text_of(page):
     return path.read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", ["itvreg", "arr", "scan"])
-def test_a_notebook_to_read_shows_the_estimates_of_today(name):
+@pytest.mark.parametrize("name", ["read/itvreg", "read/arr", "read/scan", "diagnosis/check"])
+def test_a_notebook_outside_of_papers_shows_the_estimates_of_today(name):
     claims = pd.read_csv(ROOT / "reports/claims.csv").fillna("")
     today = " ".join([*(str(fact.estimate) for fact in FACTS.values()), *claims.ours])
     shown = re.findall(r"[+−]?\d+\.\d+ \[[+−]?\d+\.\d+, [+−]?\d+\.\d+\]", json.dumps(
-        [cell.get("outputs") for cell in cells_of(f"read/{name}")], ensure_ascii=False))
+        [cell.get("outputs") for cell in cells_of(name)], ensure_ascii=False))
     assert shown and [estimate for estimate in shown if estimate not in today] == []
 
 
