@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ROUTER', 'OUTPUTS', 'outputs_of', 'tasks_of', 'check_single_texts', 'has_adapter', 'is_static', 'is_plain_table',
-           'leaves_prompts_out', 'has_template', 'check_no_template', 'check_apart', 'deep_copy', 'check_same_tokens',
-           'width_of', 'check_same_make', 'device_of']
+           'leaves_prompts_out', 'has_template', 'check_no_template', 'check_apart', 'deep_copy', 'check_model',
+           'check_same_tokens', 'width_of', 'check_same_make', 'device_of']
 
 # %% ../../nbs/encoders/kinds.ipynb #5d1f0a04
 import copy
@@ -104,11 +104,16 @@ def deep_copy(model, shared=()):
     return duplicate
 
 
+def check_model(name: str, model) -> None: # name: of the parameter
+    "Raise `ValueError` for what is no model of sentence-transformers."
+    if outputs_of(model) is None:
+        raise ValueError(f"{name}: {model!r:.60} is no model of sentence-transformers: load it, load_encoder(NAME)")
+
+
 def check_same_tokens(base, model) -> None:
     "Raise `ValueError` for two encoders with other tokenizers or outputs, or with a `forward` that they share."
-    for encoder in (base, model):
-        if outputs_of(encoder) is None:
-            raise ValueError(f"{encoder!r:.60} is no model of sentence-transformers: load it, load_encoder(NAME)")
+    check_model("base", base)
+    check_model("model", model)
     check_apart(base, model)
     if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
         raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..checks import check_range
-from ..encoders.kinds import check_same_make, check_same_tokens, deep_copy, has_adapter
+from ..encoders.kinds import check_model, check_same_make, deep_copy, has_adapter
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -57,7 +57,8 @@ def wise_ft(base: "SentenceTransformer", tuned: "SentenceTransformer", share: fl
     (1, 128)
     """
     check_range("share", share, high=1, closed="both")
-    check_same_tokens(base, tuned)
+    check_model("base", base)
+    check_model("tuned", tuned)
     refuse_adapters("base", base)
     refuse_adapters("tuned", tuned)
     check_same_make(base, tuned)

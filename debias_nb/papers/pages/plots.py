@@ -14,9 +14,9 @@ import pandas as pd
 import seaborn as sns
 from IPython.display import SVG
 from PIL import Image
-from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.style import context
 from matplotlib.text import Text
 
 from ...files import load_yaml, package_file
@@ -30,7 +30,7 @@ STYLE = sns.axes_style("whitegrid") | sns.plotting_context("paper") | load_yaml(
 
 def our_style():
     "Set Matplotlib's settings to ours inside, and the caller's again afterwards."
-    return style.context(STYLE, after_reset=True)
+    return context(STYLE, after_reset=True)
 
 
 FONTS = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
@@ -347,11 +347,11 @@ def strength_plot(
     rows["place"] = _moved_apart(rows, styles, is_log)
     figure, cells = panels(rows.panel, 2.1, rows.test)
     for (panel, test), ax in cells.items():
-        for name, own in styles.items():
+        for name, style in styles.items():
             points = only(rows, panel=panel, test=test, method=name).sort_values("place")
             if len(points):
-                ax.plot([points.place, points.place], [points.low, points.high], color=own.color, lw=.9)
-                ax.plot(points.place, points.value, **own.point)
+                ax.plot([points.place, points.place], [points.low, points.high], color=style.color, lw=.9)
+                ax.plot(points.place, points.value, **style.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **base_styles[row.method].level)
         if is_log:
@@ -394,15 +394,15 @@ def trade_plot(
     figure, cells = panels(rows.panel, 2.8)
     for panel, ax in cells.items():
         rows_of_panel = only(rows, panel=panel)
-        for family, own in styles.items():
+        for family, style in styles.items():
             points = only(rows_of_panel, family=family).sort_values("step")
             layer = 3 if len(points) == 1 else 2 # points lie on lines
-            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, color=own.color)
+            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, color=style.color)
             for size, point in zip(np.linspace(1, GROWTH, len(points)), points.itertuples()):
-                marker = own.point | {"markersize": size * own.point["markersize"]}
+                marker = style.point | {"markersize": size * style.point["markersize"]}
                 ax.plot(point.inside, point.outside, ls="", zorder=layer, **marker)
             rings = points[points.step == marked]
-            ax.plot(rings.inside, rings.outside, "o", color=own.color, markersize=12, fillstyle="none")
+            ax.plot(rings.inside, rings.outside, "o", color=style.color, markersize=12, fillstyle="none")
         ax.set_xlabel(f"in distribution ({unit})")
         on_the_left(ax, f"out of distribution ({unit})")
     span = max(np.ptp(ax.get_ylim()) for ax in cells.values())
