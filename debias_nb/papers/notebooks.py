@@ -9,17 +9,6 @@ from .pages.execution import parameter_types, run_notebook
 
 
 LIBRARY = Path(__file__).parent
-OF_NEW_DATA = ( # in the order in which the page asks
-    "shifts", "products", "minilm", "items", "other_texts", "draws", "draws_minilm", "known_texts", "balance", "losses",
-    "losses_rate", "practice")
-STUDIES = { # a page of ours -> the experiments that it sums up
-    "studies/new_data": tuple(f"itvreg/{name}" for name in OF_NEW_DATA),
-    "studies/strength": ("itvreg/lambda_titles", "itvreg/interventions"),
-    "studies/averaging": ("itvreg/beyond",),
-    "studies/decisions": (),
-    "studies/parts": ("arr/beyond", "arr/short_student", "arr/leakage", "scan/settings", "scan/weights"),
-}
-STUDY_OF = {name: study for study, names in STUDIES.items() for name in names}
 ANY_EXPERIMENT = "studies/experiment" # the notebook that shows all that an experiment of a study has
 
 
@@ -30,15 +19,7 @@ def is_of_library(place: PurePath) -> bool: # place: of a notebook in `nbs/paper
 
 def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
     "Name the page that shows an experiment."
-    return STUDY_OF.get(experiment.name) or f"{experiment.paper}/{experiment.page or experiment.experiment}"
-
-
-def templates(root: Path) -> list[str]: # `paper/experiment`
-    "List what can be executed: the notebooks of papers, and the experiments that studies sum up."
-    folder = root / "nbs/papers"
-    places = [path.relative_to(folder) for path in folder.glob("*/*.ipynb")]
-    executed = {place.with_suffix("").as_posix() for place in places if not is_of_library(place)}
-    return sorted((executed | {*STUDY_OF}) - {*STUDIES, ANY_EXPERIMENT})
+    return experiment.page or experiment.name
 
 
 def suggest(name: str, names: list[str]) -> str:
@@ -67,15 +48,16 @@ def select_notebooks(
 
 def configuration_of(name: str, profile: str, root: Path) -> ExperimentConfig: # name: `paper/experiment`
     "Load the configuration of an experiment. Raise `RunnerError` with the closest names if there is none."
-    if name not in [*templates(root), *configured("*/*.yaml", root)]:
-        raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
+    names = configured("*/*.yaml", root)
+    if name not in names:
+        raise RunnerError(f"no experiment {name!r}{suggest(name, names)}")
     return load_experiment(name, profile, root)
 
 
 def template_of(experiment: ExperimentConfig, root: Path) -> Path:
     "Return the path of the notebook that shows an experiment; those that studies sum up have one in common."
-    place = ANY_EXPERIMENT if experiment.name in STUDY_OF else page_of(experiment)
-    return root / "nbs/papers" / f"{place}.ipynb"
+    page = page_of(experiment)
+    return root / "nbs/papers" / f"{ANY_EXPERIMENT if page.startswith('studies/') else page}.ipynb"
 
 
 def executed_path(

@@ -25,6 +25,17 @@ NARROWING = ("seeds", "methods", "encoders", "weight") # parameters that say whi
 OWN_PROFILE = "own" # in the place of a profile, of runs on a user's files
 SomeNames = Annotated[Names, Field(min_length=1)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
+PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
+
+
+def place_of(name: str) -> str: # `paper/experiment`
+    "Return where an experiment lies in `experiments/`: with its paper, or in `studies/` if no paper prints it."
+    return name if PRINTED_TABLE.fullmatch(name.rpartition("/")[2]) else f"studies/{name}"
+
+
+def file_of(name: str) -> str: # name: `paper/experiment`
+    "Return the file of an experiment's configuration, from the project's root on."
+    return f"experiments/{place_of(name)}.yaml"
 
 
 # Gradient norms of each regularizer; top items (and token importance) of some queries;
@@ -75,7 +86,7 @@ class RunConfig(Strict):
 
     @property
     def place(self) -> str: # of the records of its experiment
-        return f"{self.paper}/{self.experiment}.{self.profile}"
+        return f"{place_of(f'{self.paper}/{self.experiment}')}.{self.profile}"
 
     @property
     def world_seed(self) -> int | None:
@@ -219,7 +230,7 @@ class ExperimentConfig(Strict):
     profile: Profile
     title: str
     scale: str                   # a phrase: at which scale the numbers hold
-    page: FileName | None = None # the notebook that shows it; default: the one of its own name
+    page: str = ""               # the notebook of `nbs/papers/` that shows it; default: the one of its own name
     announced: Announced | None = None # default: all runs that stand here; it is no part of a run
     encoders: tuple[EncoderConfig, ...]
     blocks: tuple[BlockConfig, ...]
@@ -316,10 +327,10 @@ def configured(
 ) -> list[str]: # `paper/experiment`
     "List the experiments with a configuration in such a file; `*.planted.yaml` asks for a profile."
     name, _, profile = pattern.removesuffix(".yaml").partition(".")
-    files = sorted((Path(root or project_root()) / "experiments").glob(f"{name}.yaml"))
-    return [f"{file.parent.name}/{file.stem}" for file in files
-            if file.parent.name != "printed" and file.stem not in STATEMENTS and (
-                profile in ("", "*") or profile in sections(file))]
+    files = (Path(root or project_root()) / "experiments").glob(f"**/{name}.yaml")
+    return sorted(f"{file.parent.name}/{file.stem}" for file in files
+                  if file.parent.name not in ("experiments", "printed") and file.stem not in STATEMENTS and (
+                      profile in ("", "*") or profile in sections(file)))
 
 
 STATEMENTS = ("claims", "errata") # the files beside those of experiments
@@ -355,7 +366,6 @@ def load_experiment(
     profile: Profile,
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> ExperimentConfig:
-    "Read and validate a profile of `experiments/<paper>/<experiment>.yaml`. Raise `ConfigError`."
+    "Read and validate a profile of an experiment's file, `file_of`. Raise `ConfigError`."
     check_known("configuration", name, configured("*/*.yaml", root), ConfigError)
-    return _load_experiment_once(Path(root or project_root()) / f"experiments/{name}.yaml", profile,
-                                 f"experiments/{name}.yaml")
+    return _load_experiment_once(Path(root or project_root()) / file_of(name), profile, file_of(name))

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, Json, ValidationError
 
 from ..files import explain, parse_yaml
-from .config import ExperimentConfig, Profile, load_experiment, sections_of
+from .config import ExperimentConfig, Profile, file_of, load_experiment, sections_of
 from .origin import git, history, unknown_code
 from .parquet import published, published_columns
 from .records import comparable, committed_store
@@ -66,7 +66,7 @@ SPELLING = re.compile(r"\bregulariser:") # and spelled this setting otherwise
 def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
     "Return the ids of the runs that an experiment's configuration named at a commit; none if there was no file."
     name, _, profile = place.partition(".")
-    for file in (f"experiments/{name}.yaml", *(f"{folder}/{place}.yaml" for folder in FOLDERS)):
+    for file in (file_of(name), f"experiments/{name}.yaml", *(f"{folder}/{place}.yaml" for folder in FOLDERS)):
         with suppress(subprocess.CalledProcessError):
             text = git(root, "show", f"{commit}:{file}")
             break
@@ -106,7 +106,7 @@ def unfounded(
     store = committed_store(root)
     problems = [problem for problem in store.altered_files()
                 if paper in (None, Path(problem.partition(":")[0]).parent.name)]
-    for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
+    for path in sorted(filter(Path.is_file, store.folder.glob("**/*.parquet"))):
         if paper not in (None, path.parent.name):
             continue
         try:

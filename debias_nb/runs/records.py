@@ -24,7 +24,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ..files import once_per_state, project_root, sha256_file
-from .config import RunConfig
+from .config import RunConfig, place_of
 from .origin import Start
 from .parquet import published, record_rows, write, write_published
 from .schema import CHECKSUM, RECORD_SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file
@@ -148,13 +148,13 @@ class Store:
         "Return the path of a record's file."
         config = record["config"]
         ending = ".json" if record["status"] == "finished" else ".failed.json"
-        folder = f"{config['experiment']}.{config['profile']}"
-        return self.folder / config["paper"] / folder / (record["id"] + ending)
+        place = place_of(f"{config['paper']}/{config['experiment']}")
+        return self.folder / f"{place}.{config['profile']}" / (record["id"] + ending)
 
     def places(self) -> list[str]:
         "List the experiments that there are records of. Warn of a file that is called otherwise."
-        paths = {path.parent for path in self.folder.glob("*/*.*/*.json")}
-        paths |= {path.with_suffix("") for path in self.folder.glob("*/*.parquet")}
+        paths = {path.parent for path in self.folder.glob("**/*.*/*.json")}
+        paths |= {path.with_suffix("") for path in self.folder.glob("**/*.parquet")}
         places = []
         for path in sorted(paths):
             if path.name.count(".") == 1:
@@ -182,7 +182,7 @@ class Store:
     def altered_files(self) -> list[str]:
         "Describe published files that have changed since they were published."
         hashes = self.hashes()
-        files = filter(Path.is_file, self.folder.glob("*/*.parquet"))
+        files = filter(Path.is_file, self.folder.glob("**/*.parquet"))
         present = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in files}
         odd = sorted(name for name in hashes | present if hashes.get(name) != present.get(name))
         return [f"{self.folder / name}: not the file that was published, whose hash stands in {HASHES}" for name in odd]

@@ -67,13 +67,13 @@ def settings_of(**changes) -> dict:
 
 def make_project(folder: Path) -> Path:
     "A project of one experiment, with nothing run yet."
-    for name in ("experiments/itvreg", "nbs/papers/itvreg", "experiments/printed"):
+    for name in ("experiments/studies/itvreg", "nbs/papers/itvreg", "experiments/printed"):
         (folder / name).mkdir(parents=True)
     (folder / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf-8"))
     (folder / "experiments/printed/itvreg.yaml").write_text(
         (ROOT / "experiments/printed/itvreg.yaml").read_text("utf-8"))
     settings = settings_of() | {"planted": {}}
-    (folder / "experiments/itvreg/demo.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+    (folder / "experiments/studies/itvreg/demo.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
     (folder / "nbs/papers/itvreg/demo.ipynb").write_text(json.dumps(NOTEBOOK))
     return folder
 
@@ -83,7 +83,7 @@ def store_of(project: Path) -> Store:
 
 
 def files_of(project: Path) -> dict[str, bytes]: # of runs; what a writer has begun is none
-    return {path.name: path.read_bytes() for path in (project / "_runs/itvreg/demo.planted").glob("*.json")}
+    return {path.name: path.read_bytes() for path in (project / "_runs/studies/itvreg/demo.planted").glob("*.json")}
 
 
 def records_of(project: Path) -> dict: # id -> what two honest repeats have in common

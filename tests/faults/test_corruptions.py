@@ -80,12 +80,12 @@ DAMAGED_SETTINGS = {
 def test_configurations(name, tmp_path, monkeypatch):
     change, sentence = DAMAGED_SETTINGS[name]
     project = make_project(tmp_path)
-    path = project / "experiments/itvreg/demo.yaml"
+    path = project / "experiments/studies/itvreg/demo.yaml"
     damaged_text = change(path.read_text())
     path.write_bytes(damaged_text if isinstance(damaged_text, bytes) else damaged_text.encode())
     monkeypatch.chdir(project)
     with no_change(project):
-        check_refusal(shell("run", "itvreg/demo"), "experiments/itvreg/demo.yaml", sentence)
+        check_refusal(shell("run", "itvreg/demo"), "experiments/studies/itvreg/demo.yaml", sentence)
 
 
 @pytest.mark.parametrize("given, words", [

@@ -34,7 +34,7 @@ CONFIG = RunConfig(
     method=PairMethod(name="ERM"), training=PairTraining(learning_rate=1e-4, epochs=1, batch_size=2),
     evaluate=("quora",),
 )
-PLACE = "itvreg/demo.small"
+PLACE = "studies/itvreg/demo.small"
 PACKAGE = str(Path(__file__).parents[2])
 
 
@@ -159,7 +159,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     store = Store(tmp_path / "file")
     with store.claimed("a run") as mine:
         assert mine and store.find(with_seed(0)) is None
-    with pytest.raises(RecordError, match="file/itvreg/demo.small/.*json could not be written: Not a directory"):
+    with pytest.raises(RecordError, match="itvreg/demo.small/.*json could not be written: Not a directory"):
         store.append(small(0))
 
 
@@ -329,7 +329,7 @@ def parquet(store):
     for record in (small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}}), small(1)):
         store.append(record)
     store.publish(PLACE)
-    return store.folder / "itvreg/demo.small.parquet"
+    return store.folder / "studies/itvreg/demo.small.parquet"
 
 
 def test_what_is_published_is_the_same_to_the_last_digit_and_records_are_added_to_it(store, parquet):
@@ -434,7 +434,7 @@ def clone(tmp_path):
 
     Its history: a commit before, that
     of the run, and a newer one that names it, too."""
-    config = tmp_path / "experiments/itvreg/demo.yaml"
+    config = tmp_path / "experiments/studies/itvreg/demo.yaml"
     config.parent.mkdir(parents=True)
     settings = CONFIG.model_dump(mode="json", exclude_defaults=True)
     block = {"encoders": ["minilm"], "corpora": [settings["corpus"]], "methods": ["ERM"], "seeds": [0],
@@ -457,7 +457,7 @@ def found_in(root):
     return [message.removeprefix(f"{root}/experiments/") for message in unfounded(root, origin.history(root))]
 
 
-PARQUET = "itvreg/demo.small.parquet"
+PARQUET = "studies/itvreg/demo.small.parquet"
 
 
 def test_a_published_file_that_anything_but_publishing_changes_is_named(clone):

@@ -67,7 +67,7 @@ class Project:
         self.notebooks = folder / "nbs/papers/toy"
         self.executed = folder / "_runs/notebooks/toy"
         self.notebooks.mkdir(parents=True)
-        (folder / "experiments/toy").mkdir(parents=True)
+        (folder / "experiments/studies/toy").mkdir(parents=True)
         shutil.copy(ROOT / "settings.ini", folder)
 
     def add(self, name, body="", parameters=PARAMETERS, tags=("parameters",), copies=1):
@@ -77,7 +77,7 @@ class Project:
         self.configure(name)
 
     def configure(self, name, profile="planted", **changes):
-        path = self.folder / f"experiments/toy/{name}.yaml"
+        path = self.folder / f"experiments/studies/toy/{name}.yaml"
         others = yaml.safe_load(path.read_text()) if path.exists() else {}
         path.write_text(yaml.safe_dump(others | {profile: SETTINGS | changes}, sort_keys=False))
 
@@ -108,9 +108,9 @@ def odd_notebooks(tmp_path_factory):
     (project.notebooks / "damaged.ipynb").write_text('{"cells": [')
     project.add("mistyped")
     project.configure("mistyped", titel="A toy")
-    other = project.folder / "nbs/papers/other"
+    other = project.folder / "experiments/studies/other"
     other.mkdir()
-    shutil.copy(project.notebooks / "good.ipynb", other)
+    shutil.copy(other.with_name("toy") / "good.yaml", other)
     return project
 
 
@@ -129,7 +129,7 @@ def odd_notebooks(tmp_path_factory):
     (["toy/doubled"], "doubled.ipynb"),
     (["toy/computed"], "computed.ipynb"),
     (["toy/damaged"], "damaged.ipynb"),
-    (["toy/mistyped"], "experiments/toy/mistyped.yaml, planted: titel"),
+    (["toy/mistyped"], "experiments/studies/toy/mistyped.yaml, planted: titel"),
 ])
 def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, args, name):
     monkeypatch.chdir(odd_notebooks.folder)
@@ -202,8 +202,8 @@ def test_a_notebook_that_fails_is_named(project):
 def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, no_kernel, monkeypatch):
     for name in ("a", "b"):
         project.add(name)
-    (project.folder / "experiments/other").mkdir()
-    (project.folder / "experiments/other/c.yaml").write_text(yaml.safe_dump({"planted": SETTINGS}))
+    (project.folder / "experiments/studies/other").mkdir()
+    (project.folder / "experiments/studies/other/c.yaml").write_text(yaml.safe_dump({"planted": SETTINGS}))
     requests = []
     failures, missing = {}, {}
     monkeypatch.setattr(runner, "narrow", lambda settings, **options: requests.append((settings.name, options))

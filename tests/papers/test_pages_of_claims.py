@@ -111,11 +111,11 @@ def project(tmp_path_factory):
     "A project of one paper, with two experiments on one page, six claims and two errata."
     root = tmp_path_factory.mktemp("project")
     shutil.copy(ROOT / "settings.ini", root)
-    for folder in ("experiments/itvreg", "experiments/printed", "nbs/papers/itvreg"):
+    for folder in ("experiments/itvreg", "experiments/studies/itvreg", "experiments/printed", "nbs/papers/itvreg"):
         (root / folder).mkdir(parents=True)
     rng = np.random.default_rng(0)
-    for name, settings in (("demo", {}), ("more", {"page": "demo"})):
-        path = root / f"experiments/itvreg/{name}.yaml"
+    for name, settings in (("demo", {}), ("more", {"page": "itvreg/demo"})):
+        path = root / f"experiments/studies/itvreg/{name}.yaml"
         path.write_text(yaml.safe_dump(configuration(name, **settings)), "utf-8")
         for run in load_experiment(f"itvreg/{name}", "small", root).runs():
             if run.method.name in LEVELS:
@@ -141,7 +141,7 @@ def project(tmp_path_factory):
     (folder / "errata.ipynb").write_text(notebook("# Errata", RESULTS_CELL, SHOWN), "utf-8")
     (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](../claims.ipynb#a1)", RESULTS_CELL, PAGE,
                                                 LACKING, AFTER,
-                                                "## Where\n\n" + "a line\n" * 50), "utf-8")
+                                                "## Where"), "utf-8")
     return root
 
 
@@ -179,9 +179,8 @@ def test_a_page_is_written_with_its_answer_first_and_goes_on_where_runs_lack(in_
     assert title == "# Does it help?" and answer.startswith("**Answer.** Yes. ITVReg is ")
     assert "points above plain fine-tuning [+" in answer
     assert "```\nsix seeds\n```" in page and "](./demo.1.svg)" in page
-    assert "[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo" in page
-    assert ("[Claims](../CLAIMS.md#a1)" in page
-            and "<summary>Where</summary>" in page), "links lead to pages, long sections are folded"
+    assert "[Run it](../../nbs/papers/itvreg/demo.ipynb) · [all differences](../differences.csv)" in page
+    assert "[Claims](../CLAIMS.md#a1)" in page, "links lead to pages"
     assert page.count("*not run here*") == 2
     write_tables(tmp_path, results)
     rows, cells = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("differences", "cells"))
@@ -204,7 +203,7 @@ def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     broken.unlink()
     with pytest.raises(ValueError, match="nothing of text/latex can stand on a page"):
         richest_output({"text/latex": "x"})
-    assert arrange("# T\n\nabout\n\n## Other scales\n\nx", "line").count("<details") == 1
+    assert arrange("# T\n\nabout\n\n## Where\n\nx", "line").endswith("x\n\n## Claim and runs\n\nabout\n\nline\n")
 
 
 def test_unknown_names_of_claims_are_told(in_project):

@@ -258,15 +258,16 @@ SHOWN_IDS = 10
 
 def _runs_of(study, ids: list[str], table: str = "") -> list[str]: # ids: of its runs
     "Say which runs a number rests on: how many, seeds, settings, commits, the command that makes them again, and ids."
+    from ...runs.config import file_of, place_of
     from ..pages.tables import commit_of
     name, profile = study.experiment.name, study.experiment.profile
-    place = f"{name}.{profile}"
     records = [study.records_by_id[run] for run in ids]
     seeds = ", ".join(map(str, sorted({record["seed"] for record in records})))
     commits = ", ".join(sorted({commit_of(record["environment"]) for record in records}))
     more = f" and {len(ids) - SHOWN_IDS} more" * (SHOWN_IDS < len(ids))
-    return [f"{place}{f', {table}' * bool(table)}: {len(ids)} runs of experiments/{place}.parquet, seeds {seeds}",
-            f"  settings: experiments/{name}.yaml; commits: {commits}",
+    file = f"experiments/{place_of(name)}.{profile}.parquet"
+    return [f"{name}.{profile}{f', {table}' * bool(table)}: {len(ids)} runs of {file}, seeds {seeds}",
+            f"  settings: {file_of(name)}; commits: {commits}",
             f"  again: debias-nb run {name} --profile {profile} --fresh",
             f"  runs: {', '.join(ids[:SHOWN_IDS])}{more}"]
 

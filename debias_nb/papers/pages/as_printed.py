@@ -20,7 +20,7 @@ from ...runs.parquet import published_columns
 from ...runs.records import Store, committed_store
 from ..settings.answers import first_stage
 from .frame import PROFILES, all_experiments, experiments_of
-from .report import PRINTED_TABLE
+from ...runs.config import PRINTED_TABLE
 from .tables import text_table
 
 

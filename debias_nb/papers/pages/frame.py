@@ -12,8 +12,8 @@ import pandas as pd
 
 from ...checks import UserError, check_known, counted, stoppable
 from ...files import once_per_state, project_root
-from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, sections, typed
-from ..notebooks import STUDIES, page_of
+from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, file_of, load_experiment, sections, typed
+from ..notebooks import page_of
 from .cells import frame_of, table_cells
 from ...runs.pairing import record_results, run_of
 from ...runs.parameters import check_injected
@@ -28,7 +28,7 @@ def profiles_of(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest last
     "List the profiles that an experiment has a configuration for."
-    path = project_root() / f"experiments/{name}.yaml"
+    path = project_root() / file_of(name)
     return _sections_once(path) if path.is_file() else []
 
 
@@ -40,7 +40,8 @@ def all_experiments(paper: str) -> list[ExperimentConfig]:
 
 def experiments_of(page: str) -> list[ExperimentConfig]: # page: a notebook of `nbs/papers/`
     "Load every configuration that a page shows, and no other one."
-    of_papers = dict.fromkeys(name.partition("/")[0] for name in STUDIES.get(page, (page,)))
+    folder = page.partition("/")[0]
+    of_papers = papers() if folder == "studies" else [folder]
     return [one for paper in of_papers for one in all_experiments(paper) if page_of(one) == page]
 
 
@@ -226,8 +227,7 @@ class Results:
         The run's method has the name that the experiment has for it; blocks may take theirs from other experiments."""
         runs = {run.id: run for run in experiment.runs()}
         by_id = {} # a file is read once: several experiments may take theirs from it
-        for name in dict.fromkeys(run.experiment for run in runs.values()):
-            place = f"{experiment.paper}/{name}.{experiment.profile}"
+        for place in dict.fromkeys(run.place for run in runs.values()):
             by_id |= self.once((store.folder, place), _read_records, store, place)
         return {i: by_id[i] | {"run": run} for i, run in runs.items() if i in by_id}
 

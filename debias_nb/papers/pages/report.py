@@ -10,8 +10,8 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
-from ...runs.config import configured
-from ..notebooks import STUDIES, is_of_library
+from ...runs.config import configured, file_of
+from ..notebooks import is_of_library
 from .cells import frame_of, printed_place
 from .claims import PAPER_LETTERS
 from .compare import differences
@@ -121,12 +121,12 @@ def seal(folder: Path) -> None:
     (folder / "sha256.txt").write_text("".join(lines), "utf-8")
 
 
+STUDIES = ("new_data", "strength", "averaging", "parts", "titles", "decisions") # of ours, in the order of the contents
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
     "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES",
-    "findings": "FINDINGS", **{study: study for study in STUDIES}, "contents": "README",
+    "findings": "FINDINGS", **{f"studies/{name}": f"studies/{name}" for name in STUDIES}, "contents": "README",
 }
 OF_PAPER = ("errata", "as_printed") # further notebooks in the folder of each paper
-PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
 # of a file of this project, and not its part behind a #
 ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])')
 
@@ -194,8 +194,7 @@ def write_notebook(
                for kind, data, alt in page_outputs(executed)]
     files = page_files(page.stem, outputs, notebook.parent)
     if "profile" in parameters:
-        is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
-        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"]), is_table).encode()
+        files[page.name] = arrange(files[page.name].decode(), doors(name)).encode()
     folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
     for file, data in files.items():
@@ -203,48 +202,29 @@ def write_notebook(
     return [folder / file for file in files]
 
 
-def doors(
-    name: str,               # `paper/experiment`
-    profile: str,            # of the page
-) -> str: # Markdown, a line
+def doors(name: str) -> str: # name: `paper/experiment`; Markdown, a line
     "Link to where a reader of a page goes on."
-    commands = {"planted": "without data", "small": "with data"}
-    links = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
-    if not PRINTED_TABLE.fullmatch(page_path(name).stem): # whose pages have them below
-        links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items()
-                  if scale in profiles_of(name)]
-    return " · ".join([*links, "[all differences](../differences.csv)", "[all numbers](../cells.csv)",
-                       f"[settings](../../experiments/{name}.yaml)"])
+    return " · ".join([f"[Run it](../../nbs/papers/{name}.ipynb)", "[all differences](../differences.csv)",
+                       "[all numbers](../cells.csv)", f"[settings](../../{file_of(name)})"])
 
 
-LONG = 40 # lines of a section that a page folds
-ABOUT, BELOW = "Claim and runs", "What differs" # a section of pages of tables, and the one below it
-FOLDED_SECTIONS = ("How it was measured", "Other scales", "Where the numbers come from")
+ABOUT, BELOW = "Claim and runs", "What differs" # a section, and the one below it, or the end
 
 
 def arrange(
     page: str, # Markdown
     line: str, # of `doors`
-    is_table: bool = False, # that a paper prints: print and ours come before what was run, and nothing is folded
 ) -> str:
-    "Put the answer of a page on top and its links above the first section, and fold long or rarely read sections."
+    "Put the answer of a page on top, and what it is about, with links, below what is reported and ours."
     top, *sections = re.split(r"(?m)^## ", page)
     title, _, rest = top.partition("\n\n")
     about, answer, rest_of_answer = rest.partition("**Answer.**")
+    place = next((i for i, section in enumerate(sections) if section.startswith(BELOW)), len(sections))
+    sections.insert(place, f"{ABOUT}\n{about.strip()}\n\n{line}")
     parts = [title, f"{answer}{rest_of_answer}".strip()]
-    about_parts = [about.strip(), line]
-    if not is_table:
-        parts += about_parts
     for section in sections:
         title, _, text = section.partition("\n")
-        if is_table and title == BELOW:
-            parts += [f"## {ABOUT}", *about_parts]
-        if not is_table and (title in FOLDED_SECTIONS or text.count("\n") > LONG):
-            anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-            parts.append(f'<a id="{anchor}"></a>\n<details '
-                         f'markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
-        else:
-            parts.append(f"## {title}\n\n{text.strip()}")
+        parts.append(f"## {title}\n\n{text.strip()}")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

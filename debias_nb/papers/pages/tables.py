@@ -4,6 +4,7 @@ import re
 import pandas as pd
 
 from ...files import load_yaml, package_file
+from ...runs.config import file_of
 from ...runs.pairing import bracket, by_world, is_clean
 from ...runs.parameters import check_injected
 from .compare import BETTER, WORSE, main, pairs, words_of_tests
@@ -232,7 +233,7 @@ def provenance(study: Study) -> str:
         f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
         f"Commits {_each_once(map(commit_of, environments))}. {versions}.",
     ]
-    lines.append(f"Records have the hashes of encoders and data. Settings: `experiments/{name}.yaml`; "
+    lines.append(f"Records have the hashes of encoders and data. Settings: `{file_of(name)}`; "
                  f"command: `debias-nb run {name} --profile {profile}{study.options}`.")
     if modified and not study.own:
         lines.append(f"{modified} of these runs came from a tree with uncommitted changes, and are in no comparison.")
