@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
-from debias_nb.papers.pages.claims import read_claims, unknown_names
+from debias_nb.papers.pages.claims import claims_table, read_claims
 from debias_nb.papers.pages.execution import _lacks_runs
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_some, write_tables
@@ -161,7 +161,6 @@ def test_each_claim_gets_the_answer_of_its_numbers(in_project, monkeypatch):
     assert claims["A1"].reported_text == "ITVReg − Finetuned: +10.00"
     assert claims["A2"].reported_text == "OutReg − Finetuned: −10.00 (no)" and claims["A3"].reported_text == ""
     assert [claims[id].word() for id in ("A7a", "A7b")] == ["Yes", "Yes"] and {*claims} == {*CLAIMS, "A7a", "A7b"}
-    assert unknown_names(results) == []
 
 
 @pytest.mark.parametrize("error, lacks_runs, goes_on", [
@@ -206,9 +205,10 @@ def test_pages_of_a_paper_and_what_fails_in_one(in_project, tmp_path):
     assert arrange("# T\n\nabout\n\n## Where\n\nx", "line").endswith("x\n\n## Claim and runs\n\nabout\n\nline\n")
 
 
-def test_unknown_names_of_claims_are_told(in_project):
+def test_unknown_names_of_claims_are_refused(in_project):
     path = in_project / "experiments/itvreg/claims.yaml"
     content = path.read_text("utf-8")
     path.write_text(content.replace("table: demo", "table: dem"), "utf-8")
-    assert unknown_names(Results())[0].startswith("experiments/itvreg/claims.yaml: A1: no cell is named so: dem, ")
+    with pytest.raises(ConfigError, match="^experiments/itvreg/claims.yaml: A1: no cell is named so: dem, "):
+        claims_table(Results())
     path.write_text(content, "utf-8")

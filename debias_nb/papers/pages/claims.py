@@ -323,22 +323,27 @@ def _make_claims(paper: str, results: Results) -> dict[str, Claim]:
     return claims
 
 
-def unknown_names(results: Results) -> list[str]: # empty: each is a name of some table
-    "Say which comparisons of claims and questions name a table, method or column that no cell has at any profile."
+def check_names(results: Results) -> None:
+    """Check that tables have cells, at some profile, of what claims and questions compare.
+
+    Raises `ConfigError` naming file, claim, table, methods and column."""
     stated = [(paper, f"experiments/{paper}/claims.yaml: {entry.id}{letter}", part.ours)
               for paper in papers() for entry in load_statements(f"{paper}/claims").claims
               for letter, part in entry.by_letter.items()]
     stated += [(one.paper, f"experiments/questions.yaml: {one.id}", one.ours) for one in
                load_statements("questions").questions]
-    return [f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}"
-            for paper, place, comparisons in stated for one in comparisons if not are_named(paper, one, results)]
+    unknown = [f"{place}: no cell is named so: {one.table}, {one.methods}, {one.column}"
+               for paper, place, comparisons in stated for one in comparisons if not are_named(paper, one, results)]
+    if unknown:
+        raise ConfigError("\n".join(unknown))
 
 
 CLAIMS_FILE = "claims.csv"
 
 
 def claims_table(results: Results) -> pd.DataFrame: # a row a claim and profile
-    "Tabulate all claims: what is reported, what is ours, and the word."
+    "Tabulate all claims: what is reported, what is ours, and the word. Raises as `check_names`."
+    check_names(results)
     claims = [claim for paper in PAPER_LETTERS for claim in read_claims(paper, results).values()]
     rows = []
     for claim, profile in product(claims, PROFILES):
