@@ -21,7 +21,7 @@ import torch
 from .batches import Batch, Changing, Regularizer, as_compared, embeddings_by_column, encode_rows
 from .batches import every_row, record_calls
 from ..encoders.interventions import choose, intervene
-from ..encoders.kinds import check_same_make, check_same_tokens, deep_copy, outputs_of
+from ..encoders.kinds import check_model, check_same_make, check_same_tokens, deep_copy, outputs_of
 from ..encoders.tokens import Tokens, encoder_fingerprint, own_dropout
 from .pair_losses import PairLoss
 from ..processes import processes, rank, unwrap
@@ -184,8 +184,8 @@ def base_of(
         base = getattr(base, "model", base)
     if base is model:
         raise ValueError("`base` is the model itself, which training will change: leave it out, or pass a deep copy")
-    if base is not None and outputs_of(base) is None:
-        raise ValueError(f"`base` is {base!r:.60}, and no model of sentence-transformers: load it, load_encoder(NAME)")
+    if base is not None:
+        check_model("base", base)
     if not any(regularizer.needs_base for regularizer in regularizers):
         return None, memory
     if base is None:

@@ -639,7 +639,7 @@ def with_adapter(model):
      "made for another model"),
     (lambda m: Regularized(m, in_matryoshka(m, with_mnrl(m, OutReg())), [L2SP()]), ValueError, "base_loss"),
     (lambda m: with_mnrl(m, OutReg(), base=made.without_a_vector_for_the_unknown()), ValueError, "tokenizers"),
-    (lambda m: with_mnrl(m, MaskReg(), base="tiny"), ValueError, "`base` is 'tiny', .*load_encoder"),
+    (lambda m: with_mnrl(m, MaskReg(), base="tiny"), ValueError, "base: 'tiny' is no model .*load_encoder"),
     (lambda m: with_mnrl(without_dropout(m), SimCSE()), ValueError, "SimCSE"),
     (lambda m: with_mnrl(no_mask(m), MaskReg()), EncoderError, "mask token"),
     (lambda m: with_mnrl(template(m), MaskReg(intervention="delete")), EncoderError, "template"),
