@@ -4,8 +4,10 @@ import contextlib
 import re
 import runpy
 import shlex
+import shutil
 from pathlib import Path
 
+import nbformat
 import pytest
 from made import some_pairs, table
 from sentence_transformers import SentenceTransformer
@@ -112,3 +114,25 @@ def test_the_snippets_of_the_readme_and_the_page_of_the_tool_run_as_printed(tmp_
     program.write_text(code, "utf-8")
     with contextlib.chdir(folder):
         runpy.run_path(str(program), run_name="__main__")
+
+
+@pytest.mark.slow
+def test_the_table_of_the_guide_is_made_as_printed(tmp_path, monkeypatch):
+    "In a project of its own: the runs of its configuration, and its page from these."
+    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Add a table")[2]
+    settings, code = (re.search(rf"```{kind}\n(.*?)```", guide, flags=re.S)[1] for kind in ("yaml", "python"))
+    notebook = nbformat.read(ROOT / "nbs/papers/itvreg/table03.ipynb", as_version=4)
+    place = next(i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
+    notebook.cells[place + 1:-1] = [nbformat.v4.new_code_cell(code)]
+    for folder in ("experiments/studies/itvreg", "nbs/papers/itvreg"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    shutil.copytree(ROOT / "experiments/printed", tmp_path / "experiments/printed")
+    (tmp_path / "experiments/studies/itvreg/remedies.yaml").write_text(settings, "utf-8")
+    nbformat.write(notebook, tmp_path / "nbs/papers/itvreg/remedies.ipynb")
+    monkeypatch.chdir(tmp_path)
+    for line in ("run itvreg/remedies", "report itvreg/remedies --fresh"):
+        run = CliRunner().invoke(app, line.split())
+        assert run.exit_code == 0, run.output
+    page = (tmp_path / "_runs/reports/itvreg/remedies.md").read_text("utf-8")
+    assert "**Answer.** " in page and "| OutReg − plain fine-tuning | " in page and "## Claim and runs" in page
