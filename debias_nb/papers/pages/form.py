@@ -20,6 +20,7 @@ from .tables import provenance, rests_on, show, text_table, with_std
 
 RULES = "[Rules](../studies/decisions.ipynb#the-rules)."
 OUTSIDE = "† lies outside our interval."
+ALONE = "° covers seeds alone."
 
 
 def estimates_table(questions: Sequence[Question]) -> str: # Markdown
@@ -50,7 +51,8 @@ def show_estimates(
         return
     equal = "; ".join(dict.fromkeys(test for one in present for test in one.degenerate))
     notes = [note, f"Both methods score the same there, so it does not count: {equal}." * bool(equal),
-             OUTSIDE * any(one.is_outside for one in present), RULES]
+             OUTSIDE * any(one.is_outside for one in present),
+             ALONE * any(one.mean and one.mean.seeds_alone for one in present), RULES]
     show(estimates_table(questions), " ".join(filter(None, notes)),
          '<details markdown="1"><summary>Tests one by one</summary>\n', tests_table(present), "</details>")
 
