@@ -121,6 +121,8 @@ READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]]
     "steps of the weights": lambda experiment, block, run: _of_weights(run, "steps"),
     "scale of H": lambda experiment, block, run:
         "unit deviation of each feature" if _of_weights(run, "scale") else "as it is",
+    "joint loss of a batch": lambda experiment, block, run: # what a mean counts where the others are sums
+        round(run.method.scan.contrast * run.training.batch_size, 6),
     "first stage": lambda experiment, block, run: stage.corpus if (stage := first_stage(run)) else None,
     "passed over": lambda experiment, block, run: run.training.epoch_of or PASSED_OVER[run.training.loss],
 }
