@@ -16,7 +16,7 @@ from ...runs.pairing import config_of
 from .cells import REFERENCE
 from .details import extras, place
 from .frame import Study
-from .plots import canvas, check_frame, our_style
+from .plots import canvas, our_style
 from .printed import load_expected
 from .tables import show
 
@@ -209,9 +209,8 @@ def case_title(origin: tuple, methods: dict[str, dict]) -> str: # of `picked_cas
 
 
 @our_style()
-def importance_plot(frame): # of one text: position, token, method, importance, causal (True, False, or None: not known)
+def importance_plot(rows): # of one text: position, token, method, importance, causal (True, False, or None: not known)
     "Draw one row per method, tokens in the order of the text, slanted where they are long; a token may occur twice."
-    rows = check_frame(frame, ["position", "importance"])
     table = rows.pivot(index="method", columns="position", values="importance")
     table = table.loc[rows.method.unique()]
     figure = canvas(.42 * len(table) + 1)
