@@ -66,7 +66,7 @@ class PrintedSetting(Settings):
             "where the paper is silent nothing differs: say it in `note`")
         yield not (is_silent or self.quote or self.kind == "equation"), "a few words of the paper are needed (`quote`)"
         told = self.told.values() if isinstance(self.told, dict) else [self.told]
-        yield self.value in told and not (is_silent or self.by), "what is told to be as reported needs what does it (`by`)"
+        yield self.value in told and not (is_silent or self.by), "what is told as reported needs what does it (`by`)"
 
 
 def of_profile(

@@ -85,7 +85,8 @@ def case_counts(records: list[dict]) -> pd.DataFrame: # one row per encoder, cor
     for (encoder, corpus, test), queries in first_cases(records, *SHOWN[:2]).items():
         for name in queries[0].keys() - {*SHOWN[:2]}:
             sides = pd.DataFrame([sides_of(query, name) for query in queries])
-            rows.append(dict(encoder=encoder, corpus=corpus, test=test, method=name, queries=len(sides)) | dict(sides.sum()))
+            at = dict(encoder=encoder, corpus=corpus, test=test, method=name, queries=len(sides))
+            rows.append(at | dict(sides.sum()))
     return pd.DataFrame(rows, columns=["encoder", "corpus", "test", "method", "queries",
                                        *(name for side in STORY_SIDES.values() for name in side)])
 
