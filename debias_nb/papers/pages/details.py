@@ -84,8 +84,6 @@ def at_equal_cost(
     best = trade.loc[only(trade, family=other).outside.idxmax()]
     path = only(trade, family=family)
     crossed = [(one, two) for one, two in pairwise(path.itertuples()) if one.inside >= best.inside > two.inside]
-    if not crossed:
-        raise ValueError(f"no two λ of {family} have costs on either side of {-best.inside:.2f} points")
     one, two = crossed[-1]
     methods = runs.drop_duplicates("method")
 
@@ -100,21 +98,14 @@ def at_equal_cost(
     return best.step, -best.inside, question
 
 
-def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus
-    "Count the queries of a test of authors: fewest and most if there are several splits."
-    rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
-    queries = pd.DataFrame(rows, columns=["corpus", "queries"]).astype({"queries": int})
-    counts = queries.groupby("corpus", sort=False).queries
-    return counts.agg(**{"fewest queries": "min", "most queries": "max"}).reset_index()
-
-
 FEW_QUERIES = 30 # with fewer, one query moves a score by more than three points
 
 
 def small_tests(records: list[dict], test: str) -> dict[str, int]: # records: of one table; corpus -> its fewest queries
     "Find the corpora whose test of authors has so few queries that its scores mean little."
-    fewest = query_counts(records, test).set_index("corpus")["fewest queries"]
-    return fewest[fewest < FEW_QUERIES].to_dict()
+    rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
+    fewest = pd.DataFrame(rows, columns=["corpus", "queries"]).groupby("corpus", sort=False).queries.min()
+    return fewest[fewest < FEW_QUERIES].astype(int).to_dict()
 
 
 def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`; empty where there is none
@@ -125,17 +116,13 @@ def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`;
         for corpus, count in small_tests(records, test).items())
 
 
-def late_weights(records: list[dict], corpus: str) -> dict[str, dict[str, float]]: # method -> quantity -> its mean
+def late_weights(records: list[dict], corpus: str) -> pd.DataFrame: # a row a method, a column a quantity
     "Average what diaries of weights say over seeds and the last quarter of training."
-    values = {}
+    late = []
     for record, diary in extras(records, "weights"):
-        at = place(record)
-        if at["corpus"] == corpus:
-            of_method = values.setdefault(at["method"], {"effective size": [], "right answers": []})
-            for quantity, own in of_method.items():
-                own += diary[quantity][len(diary[quantity]) * 3 // 4:]
-    return {method: {name: np.nanmean(np.array(own, float)) for name, own in quantities.items()}
-            for method, quantities in values.items()}
+        steps = pd.DataFrame({name: diary[name] for name in ("effective size", "right answers")}, dtype=float)
+        late.append(steps.iloc[len(steps) * 3 // 4:].assign(**place(record)))
+    return only(pd.concat(late), corpus=corpus).groupby("method")[["effective size", "right answers"]].mean()
 
 
 def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # of Eq. 2: mean, least and most of a batch
