@@ -6,21 +6,18 @@ import numpy as np
 import pandas as pd
 
 from .claims import place_of
-from .cells import REFERENCE, remedy_of
+from .cells import REFERENCE
 from .compare import ENDS, Question, differences
 from .frame import Study, only
 from .printed import POINTS, load_expected
 from ...runs.pairing import config_of
 
 
-def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, family, seed
+def place(record: dict) -> dict[str, str]: # encoder, corpus and method
     "Return where a record belongs."
     run = config_of(record)
-    encoder = run.encoder.display
     corpus = run.data.display if run.data else ""
-    return dict(
-        panel=f"{encoder}, {corpus}", encoder=encoder, corpus=corpus, method=run.method.display,
-        family=remedy_of(run.method) or run.method.name, seed=record["seed"])
+    return dict(encoder=run.encoder.display, corpus=corpus, method=run.method.display)
 
 
 def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # record, what it says
@@ -56,7 +53,7 @@ def trade_of(
     starts = means.drop_duplicates("family").assign(strength=0., iid=0., ood=0.)
     rows = pd.concat([starts, means]).sort_values(["family", "strength"])
     names = {"strength": "step", "iid": "inside", "ood": "outside"}
-    return rows.assign(panel=panel, method=rows.family + rows.strength.map(" {:g}".format)).rename(columns=names)
+    return rows.assign(panel=panel).rename(columns=names)
 
 
 def between(runs: pd.DataFrame, low: str, high: str, share: float, name: str) -> pd.DataFrame:
@@ -151,8 +148,6 @@ def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
 
 def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of epochs and learning rates
     "Count the steps to more epochs that raise a mean, and all steps."
-    if runs.empty:
-        return 0, 0
     steps = _by_setting(runs).unstack("epochs").diff(axis=1).iloc[:, 1:] > 0
     return int(steps.to_numpy().sum()), steps.size
 
@@ -160,7 +155,7 @@ def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of ep
 def epoch_steps(runs: pd.DataFrame) -> list[Question]: # runs: of a table of epochs and learning rates
     "Compare each number of epochs with the next smaller one, rate by rate."
     named = runs.assign(method=runs.method + ", " + runs.test, test="in distribution")
-    steps = pairwise(sorted(runs.test.unique(), key=lambda test: int(test.partition(" ")[0])))
+    steps = pairwise(runs.sort_values("epochs").test.unique())
     return [Question(f"{more} − {fewer}, in distribution", pd.concat([
         only(differences(named, f"{rate}, {fewer}"), method=f"{rate}, {more}") for rate in runs.method.unique()]))
         for fewer, more in steps]
@@ -168,8 +163,6 @@ def epoch_steps(runs: pd.DataFrame) -> list[Question]: # runs: of a table of epo
 
 def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs across
     "Measure how many points lie between the means of the best and the worst learning rate."
-    if runs.empty:
-        return pd.DataFrame()
     rates = _by_setting(runs).groupby(["encoder", "epochs"], sort=False)
     return (rates.max() - rates.min()).unstack("epochs", sort=False).rename(columns="{:g} epochs".format).rename_axis(
         "test", axis=1)
@@ -178,9 +171,7 @@ def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs
 def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as `plots.trade_plot` takes it
     "Follow each learning rate along the number of epochs, in distribution and out of it."
     scores = pd.concat({"inside": _by_setting(inside), "outside": _by_setting(outside)}, axis=1).dropna().reset_index()
-    family = scores.rate.map("rate {:g}".format)
-    return scores.assign(panel=scores.encoder, family=family, method=family + scores.epochs.map(", {:g}".format),
-                         step=scores.epochs)
+    return scores.assign(panel=scores.encoder, family=scores.rate.map("rate {:g}".format), step=scores.epochs)
 
 
 def in_percent_of_plain(

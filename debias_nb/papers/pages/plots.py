@@ -321,7 +321,7 @@ GROWTH = 1.6 # of the last marker of a line over its first
 
 @our_style()
 def trade_plot(
-    # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
+    # columns panel, family, step, inside and outside: a family is a line along its steps
     rows: pd.DataFrame,
     unit: str = "%",
     marked: float | None = None, # a step, which gets a ring
