@@ -8,7 +8,7 @@ import pytest
 
 from debias_nb.files import sha256_file
 from debias_nb.papers.pages.claims import ask
-from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORDS, WORSE
+from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORSE
 from debias_nb.papers.pages.facts import Fact, Facts
 from debias_nb.papers.pages.frame import Results
 
@@ -91,7 +91,3 @@ def test_findings_are_six_of_150_words_each_with_its_picture():
     _, *findings = re.split(r"(?m)^## ", (ROOT / "reports/FINDINGS.md").read_text("utf-8"))
     assert len(findings) == 6 and all(finding.count("![") == 1 for finding in findings)
     assert max(map(words_seen, findings)) <= 150, [*map(words_seen, findings)]
-
-
-def test_words_of_facts_are_those_of_estimates():
-    assert {fact.word for fact in FACTS.values() if fact.mean is not None} <= {*WORDS}
