@@ -125,11 +125,10 @@ def differences_of(
     name: str,                  # `paper/experiment`
     table: str,
     against: str | None = None, # as `differences`
-    profile: str = "small",
     **filters,                    # as `only`
 ) -> pd.DataFrame: # as `differences`
-    "Compare the methods of one table, by default on real data."
-    return only(differences(results.load(name, profile)[table], against), **filters)
+    "Compare the methods of one table on real data."
+    return only(differences(results.load(name, "small")[table], against), **filters)
 
 
 def over_all_seeds(
