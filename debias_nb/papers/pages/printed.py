@@ -88,9 +88,10 @@ class Expected(Strict):
         for key, choice in query.items():
             if choice == "*":
                 continue
-            for name in [choice] if isinstance(choice, str) else choice:
+            choices = [choice] if isinstance(choice, str) else choice
+            for name in choices:
                 check_known(key, name, cells[key].dropna().unique())
-            cells = cells[cells[key].isin([choice] if isinstance(choice, str) else choice)]
+            cells = cells[cells[key].isin(choices)]
         if exception:
             check_known("method", exception, cells.method.unique())
             cells = cells[cells.method != exception]
