@@ -42,17 +42,3 @@ def a_run(method="Finetuned", corpus="real", encoder="encoder", is_trained=True,
         paper="itvreg", experiment="made_up", profile="small", encoder=EncoderConfig(name=encoder, kind="static"),
         method=MethodConfig(name=method, trained=is_trained), evaluate=["test"], seed=seed,
         **(parts if is_trained else {"eval_corpus": data}) | changes)
-
-
-# What stands on pages.
-
-NUMBER = r"[+−]?\d+\.\d"
-def rows_of(table: str) -> list[dict[str, str]]: # table: Markdown
-    "Read the rows of a table by the names of its columns."
-    header, _, *lines = [[cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split(" |")]
-                         for line in table.splitlines()]
-    return [dict(zip(header, line)) for line in lines]
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-"))

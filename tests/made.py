@@ -117,16 +117,6 @@ def experiment(methods=("Base", "Finetuned", "ITVReg"), seeds=(0, 1), **training
         encoders=[STATIC], methods=METHODS, blocks=[block])
 
 
-def record_with(seed, **changes):
-    "The record of a failed run, the same each time: small, and of the seed that is asked for."
-    run = experiment(["Finetuned"], [seed]).runs()[0]
-    return {
-        "schema": 1, "id": run.id, "status": "failed", "config": run.model_dump(mode="json"), "seed": seed,
-        "started": "2026-01-31T12:00:00+00:00", "finished": "2026-01-31T12:00:00+00:00", "seconds": 1.,
-        "environment": {"commit": None, "dirty": None}, "metrics": {}, "extra": {},
-        "error": "", "step": None} | changes
-
-
 class Page(HTMLParser):
     "Which tags a page has, that they are closed, and where its links lead."
     VOID = {"meta", "br"}

@@ -59,16 +59,11 @@ class Prediction:
         Of each part of the mixture; weights sum to 1.
     error : float
         Standard error of the mean change.
-    of_training, of_test, of_shift : float
-        Posterior means of the SDs between training sets, between tests, and of single shifts.
     """
     means: np.ndarray
     variances: np.ndarray
     weights: np.ndarray
     error: float
-    of_training: float
-    of_test: float
-    of_shift: float
 
     @property
     def mean(self) -> float:
@@ -159,12 +154,8 @@ def predict(
     grids = np.tile(of_training, nodes), np.tile(of_test, nodes), np.repeat(sd, nodes**2)
     variances = spread + sum(grid**2 for grid in grids)[:, None]
     errors = np.sqrt(weights @ (spread + (means - weights @ means)**2))
-    of_sides = [float(weights @ grid) for grid in grids]
-    predictions = {}
-    for column, name in enumerate(kinds):
-        error = float(errors[column])
-        predictions[name] = Prediction(means[:, column], variances[:, column], weights, error, *of_sides)
-    return predictions
+    return {name: Prediction(means[:, column], variances[:, column], weights, float(errors[column]))
+            for column, name in enumerate(kinds)}
 
 # %% ../../nbs/measures/prediction.ipynb #6e3b05d8
 LEAST_ERROR = .1 # percent: AUC that is as good as 0 or 100 is read as this far from it

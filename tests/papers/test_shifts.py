@@ -59,13 +59,10 @@ def test_changes_are_differences_from_the_base_seed_by_seed(shifts_found):
 
 def test_what_scatters_less_is_predicted_in_a_shorter_range(shifts_found):
     new = predictions(shifts_found, Results()).set_index(["kind", "method"])
-    assert len(new) == 4 and set(new.trained_on) == {"sentences"} and (new.shifts == 9).all() and (new.base == 50).all()
+    assert len(new) == 4 and set(new.trained_on) == {"sentences"} and new["mean"].between(new.low, new.high).all()
+    widths = new.high - new.low
     for kind in ("offers", "sentences"):
-        plain, regularized_row = new.loc[kind, "Finetuned"], new.loc[kind, "Held"]
-        assert regularized_row.high - regularized_row.low < .7 * (plain.high - plain.low)
-        assert plain.kept == 1 and regularized_row.kept == pytest.approx(.9, abs=.02)
-        assert plain.worse > regularized_row.worse
-        assert plain.low_one < plain.low < plain["mean"] < plain.high < plain.high_one
+        assert widths[kind, "Held"] < .7 * widths[kind, "Finetuned"]
 
 
 def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():

@@ -2,10 +2,10 @@
 
 All of it is in `experiments/as_printed.yaml`, a row each.
 """
-import importlib
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pkgutil import resolve_name
 from typing import Annotated, Literal
 
 import numpy as np
@@ -42,14 +42,14 @@ class PrintedSetting(Settings):
     experiments: Annotated[Names, Field(min_length=1)] # that it holds for, by their names in experiments/<paper>/
     value: Value | tuple[Value, ...] | None # None: the paper is silent
     place: Annotated[str, Field(pattern=r"^(Appendix|Equation|Figure|Section|Supplement|Table)s? ")] # in its text
-    quote: str | None = None     # a few words of the paper; an equation is its own
+    quote: str = ""              # a few words of the paper; an equation is its own
     read: str | None = None
     where: dict[str, tuple[Value, ...]] = {} # path -> values: the runs that it is about; default: all that are trained
     ours: Value | tuple[Value, ...] | None = None # what a configuration calls the printed value; default: the same
     told: Told | None = None
     by: str | None = None        # `tests/….py::test_…`, or `debias_nb.….name`
     why: Told = {}               # it differs
-    note: str | None = None      # how the paper is read, where it can be read in several ways
+    note: str = ""               # how the paper is read, where it can be read in several ways
     matters: bool = False        # another value may change an answer: pages of tables name it where it differs
     notebooks: Names = ()        # of `nbs/`, that list it among their deviations
 
@@ -58,10 +58,6 @@ class PrintedSetting(Settings):
         value = self.value if self.ours is None else self.ours
         return () if value is None else _several(value)
 
-    @property
-    def place_and_words(self) -> str:
-        return f"{self.place}: “{self.quote}”" if self.quote else self.place
-
     def rules(self):
         is_silent = self.value is None
         yield (self.read is None) == (self.told is None), "either `read` or `told` is needed"
@@ -69,6 +65,8 @@ class PrintedSetting(Settings):
         yield is_silent and (self.why or self.ours is not None), (
             "where the paper is silent nothing differs: say it in `note`")
         yield not (is_silent or self.quote or self.kind == "equation"), "a few words of the paper are needed (`quote`)"
+        told = self.told.values() if isinstance(self.told, dict) else [self.told]
+        yield self.value in told and not (is_silent or self.by), "what is told as reported needs what does it (`by`)"
 
 
 def of_profile(
@@ -147,12 +145,6 @@ def _several(value) -> tuple[Value, ...]: # several values as they are, one valu
     return tuple(NONE if item is None else item for item in values)
 
 
-def constant(name: str):
-    "Return an object of the code by its full name."
-    module, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
-
-
 def _is_meant(setting: PrintedSetting, run: RunConfig) -> bool:
     if not setting.where:
         return run.method.trained
@@ -182,7 +174,7 @@ def read_values(
     runs_by_value = {}
     for block, run in [pair for pair in runs if _is_recorded(pair[1], store)] or runs:
         if setting.read.startswith("debias_nb."):
-            value = constant(setting.read)
+            value = resolve_name(setting.read)
         elif setting.read in READERS:
             value = READERS[setting.read](experiment, block, run)
         else:
@@ -239,79 +231,49 @@ def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Va
     return has_one_each and {value for value, in values_of_runs} == set(paper_values)
 
 
-COLUMNS = ["setting", "name", "kind", "matters", "experiment", "profile", "reported", "ours", "differs", "why"]
-
-
-def compare_setting(
-    setting: PrintedSetting,
-    experiments: list[ExperimentConfig], # the profiles of one experiment
-) -> list[tuple]: # `COLUMNS`; profiles of which nothing is told are left out
-    """Compare a reported setting with what runs have.
-
-    Raises `ConfigError` for a name that no configuration has."""
-    rows = []
-    is_reported = setting.value is not None
-    reported = in_words(_several(setting.value)) if is_reported else ""
-    for experiment in experiments:
-        profile = experiment.profile
-        if setting.told is not None:
-            ours = of_profile(setting.told, profile)
-            values = [(ours,)]
-        else:
-            values = read_values(setting, experiment)
-            ours = values_in_words(values)
-        if ours:
-            differs = is_reported and not _are_printed([*values], setting.values)
-            rows.append((setting, setting.name, setting.kind, setting.matters, experiment.experiment, profile, reported,
-                         "as reported" if is_reported and not differs else ours, differs,
-                         of_profile(setting.why, profile) if differs else ""))
-    return rows
+COLUMNS = ["number", "name", "kind", "matters", "place", "quote", "note", "experiment", "profile", "reported", "ours",
+           "differs", "why"]
 
 
 def compared_settings(
     paper: str,
     some: Iterable[ExperimentConfig] | None = None, # of its experiments; None: all
     notebook: str | None = None,        # that lists a setting among its deviations; None: all settings
-) -> pd.DataFrame: # `COLUMNS`, in the order of the file
-    """Compare the settings that a paper reports with those of its experiments, a row each profile.
+) -> pd.DataFrame: # `COLUMNS`, a row each setting and profile of an experiment, in the order of the file
+    """Compare the settings that a paper reports with those of its experiments.
 
-    Raises `ConfigError` for a setting that names an experiment which is not there, or says nothing of any."""
+    Raises `ConfigError` for a name that no configuration has."""
     experiments = {}
     for experiment in all_experiments(paper) if some is None else some:
         experiments.setdefault(experiment.experiment, []).append(experiment)
     rows = []
-    for setting in printed_settings(paper):
-        place = f"{LEDGER}: {paper}: {setting.name}"
-        for name in setting.experiments if not notebook or notebook in setting.notebooks else ():
-            if some is None:
-                check_known(f"experiment of {place}", name, experiments, ConfigError)
-            if name in experiments:
-                own = compare_setting(setting, experiments[name])
-                if not own:
-                    raise ConfigError(f"{place}: no run of {paper}/{name} has it")
-                rows += own
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"differs": bool})
+    for number, setting in enumerate(printed_settings(paper)):
+        if notebook and notebook not in setting.notebooks:
+            continue
+        rows += [compare_setting(setting, experiment) | {"number": number} for name in setting.experiments
+                 for experiment in experiments.get(name, ())]
+    frame = pd.DataFrame(rows, columns=COLUMNS).astype({"differs": bool})
+    return frame[frame.ours != ""]
 
 
-def faults(rows: pd.DataFrame) -> list[str]: # rows: of `compared_settings`
-    """List what is wrong with reasons and with what is told.
+def compare_setting(setting: PrintedSetting, experiment: ExperimentConfig) -> dict: # of `COLUMNS`
+    """Compare a reported setting with what runs have; ours is empty where nothing is told of the profile.
 
-    A setting that differs has a reason, a reason a difference, and what is as printed by our word alone names what
-    does it."""
-    messages = []
-    for _, own in rows.groupby(rows.setting.map(id), sort=False):
-        setting = own.setting.iloc[0]
-        place = f"{setting.name} of {', '.join(setting.experiments)}"
-        messages += [f"{setting.name} of {row.experiment}: differs at {row.profile} without a reason"
-                     for row in own[own.differs].itertuples() if not row.why]
-        differing = {*own.profile[own.differs]}
-        reasons = setting.why if isinstance(setting.why, dict) else {*own.profile} if setting.why else {}
-        messages += [f"{place}: a reason for {profile}, where nothing differs"
-                     for profile in PROFILES if profile in reasons and profile not in differing]
-        is_as_told = setting.told is not None and setting.value is not None and differing < {*own.profile}
-        if is_as_told and not setting.by:
-            messages.append(f"{place}: told to be as reported, and nothing is named that does it (`by`)")
-    return messages
+    Raises `ConfigError` for a name that no configuration has."""
+    if setting.told is not None:
+        ours = of_profile(setting.told, experiment.profile)
+        values = [(ours,)]
+    else:
+        values = read_values(setting, experiment)
+        ours = values_in_words(values)
+    is_reported = setting.value is not None
+    is_same = is_reported and _are_printed([*values], setting.values)
+    differs = is_reported and not is_same
+    about = {name: getattr(setting, name) for name in ("name", "kind", "matters", "place", "quote", "note")}
+    return about | {"experiment": experiment.experiment, "profile": experiment.profile,
+                    "reported": in_words(_several(setting.value)) if is_reported else "",
+                    "ours": "as reported" if is_same and ours else ours, "differs": differs,
+                    "why": of_profile(setting.why, experiment.profile) if differs else ""}
 
 
 def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each once
@@ -332,7 +294,7 @@ def reasons(rows: pd.DataFrame) -> list[str]: # rows: of one setting and experim
     texts = unique(rows.why)
     if len(texts) > 1:
         texts = [by_profile(dict(zip(rows.profile, rows.why)), dict.fromkeys(rows.profile))]
-    return unique([*texts, rows.setting.iloc[0].note])
+    return unique([*texts, rows.note.iloc[0]])
 
 
 def seen_from(text: str, folder: str) -> str: # text: Markdown with links from the project's folder
@@ -348,10 +310,10 @@ def settings_table(rows: pd.DataFrame, head: list[str]) -> str: # rows: of `comp
     experiments = {*rows.experiment}
     rows = rows[rows.profile.isin(REAL)]
     lines = {}
-    for (_, experiment), own in rows.groupby([rows.setting.map(id), "experiment"], sort=False):
+    for (_, experiment), own in rows.groupby(["number", "experiment"], sort=False):
         row = {"setting": own.name.iloc[0], "reported": own.reported.iloc[0],
                "ours": by_profile(dict(zip(own.profile, own.ours)), REAL), "why": "; ".join(reasons(own)),
-               "in": own.setting.iloc[0].place}
+               "in": own.place.iloc[0]}
         lines.setdefault(tuple(row.items()), []).append(experiment)
     table, last = [], ""
     for row, own in lines.items():
@@ -366,9 +328,9 @@ def ledger(paper: str) -> str: # Markdown
     "Answer which settings of a paper our runs have: those that differ, and why; as reported; not reported."
     rows = compared_settings(paper)
     word = "It depends" if rows.differs.any() else "Yes"
-    has_one = rows.groupby([rows.setting.map(id), "experiment"]).differs.transform("any")
+    has_one = rows.groupby(["number", "experiment"]).differs.transform("any")
     alike = rows[~has_one & (rows.reported != "")]
-    read = alike[alike.setting.map(lambda setting: bool(setting.note))]
+    read = alike[alike.note != ""]
     head = ["setting", "reported", "ours", "why", "in", "tables"]
     values, real = [], rows[rows.profile.isin(REAL)]
     for name, own in rows[rows.differs & (rows.profile == "planted")].groupby("name", sort=False):
@@ -393,10 +355,12 @@ def deviations(notebook: str) -> Markdown: # notebook: of `nbs/`, as `losses/sca
         for (name, reported), own in rows.groupby(["name", "reported"], sort=False):
             texts = {profile: "; ".join(unique(text for ours in part.ours for text in ours.split("; ")))
                      for profile, part in own.groupby("profile")}
-            by_experiment = own.groupby([own.setting.map(id), "experiment"], sort=False)
+            by_experiment = own.groupby(["number", "experiment"], sort=False)
             why = "; ".join(unique(reason for _, part in by_experiment for reason in reasons(part)))
-            lines.append(f"- **{name}** ({own.setting.iloc[0].place_and_words}). Reported: "
-                         f"{reported or 'not reported'}. Ours: {by_profile(texts)}{why and f' ({why})'}.")
+            place, quote = own[["place", "quote"]].iloc[0]
+            words = f"{place}: “{quote}”" if quote else place
+            lines.append(f"- **{name}** ({words}). Reported: {reported or 'not reported'}. Ours: {by_profile(texts)}"
+                         f"{why and f' ({why})'}.")
     return Markdown(seen_from("\n".join(lines), posixpath.dirname(f"nbs/{notebook}")))
 
 

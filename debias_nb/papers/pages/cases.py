@@ -16,23 +16,19 @@ from ...runs.pairing import config_of
 from .cells import REFERENCE
 from .details import extras, place
 from .frame import Study
-from .plots import canvas, check_frame, our_style
+from .plots import canvas, our_style
 from .printed import load_expected
 from .tables import show
 
 
-ORDER = ("Base", "TANDA", REFERENCE, "ITVReg", "SCAN", "SCAN, ours") # before it, plain, the paper's method, ours
-
-
-def sort_methods(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then others by name
-    "Sort methods as all tables of cases have them."
-    return sorted(methods, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+Query = dict[str, dict] # method -> its case
 
 
 def first_cases(
     records: list[dict],
-) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
-    "Return the cases of each method's first seed, in the first world; methods as `sort_methods`."
+    *methods: str, # that a place has to have
+) -> dict[tuple, list[Query]]: # (encoder, corpus, evaluate) -> queries
+    "Return the cases of each method's first seed, in the first world."
     groups = {}
     by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
     for record, tests in extras(by_seed, "cases"):
@@ -40,7 +36,8 @@ def first_cases(
         for test, cases in tests.items():
             group = groups.setdefault((labels["encoder"], labels["corpus"], test), {})
             group.setdefault(labels["method"], cases)
-    return {place: {name: group[name] for name in sort_methods(group)} for place, group in groups.items()}
+    return {place: [dict(zip(group, query)) for query in zip(*group.values())]
+            for place, group in groups.items() if {*methods} <= group.keys()}
 
 
 def which_way(
@@ -83,30 +80,36 @@ RARE = .05 # of the queries
 
 
 def case_counts(records: list[dict]) -> pd.DataFrame: # one row per encoder, corpus, evaluation set and further method
-    """Count the queries that tell what the paper prints, and those that tell its reverse; first seed.
+    "Count the queries that tell what the paper prints, and those that tell its reverse; first seed."
+    rows = []
+    for (encoder, corpus, test), queries in first_cases(records, *SHOWN[:2]).items():
+        for name in queries[0].keys() - {*SHOWN[:2]}:
+            sides = pd.DataFrame([sides_of(query, name) for query in queries])
+            at = dict(encoder=encoder, corpus=corpus, test=test, method=name, queries=len(sides))
+            rows.append(at | dict(sides.sum()))
+    return pd.DataFrame(rows, columns=["encoder", "corpus", "test", "method", "queries",
+                                       *(name for side in STORY_SIDES.values() for name in side)])
+
+
+def sides_of(query: Query, name: str) -> dict[str, bool]: # name: of a further method
+    """Return what a query tells of a method, and of its reverse.
 
     By the first item: of those that Base has right and plain fine-tuning wrong (`lost`) the method has some right
     (`kept`); of those that it is the other way round (`gained`) it has some wrong (`missed`). By the token that plain
     fine-tuning raised most: with the method its importance is `nearer` to that of Base than with plain fine-tuning, or
     `farther`, the same by its share of the query's importance. The first item says it with plain fine-tuning and not
     with Base (`says_newly`), or the other way round (`says_no_more`)."""
-    rows = []
-    for (encoder, corpus, test), methods in first_cases(records).items():
-        if not {*SHOWN[:2]} <= methods.keys():
-            continue
-        right = {name: np.array([case["top"][0][1] for case in cases]) for name, cases in methods.items()}
-        base, tuned = (right[name] for name in SHOWN[:2])
-        before, after = (says_token(methods, name) for name in SHOWN[:2])
-        for name in methods.keys() - {*SHOWN[:2]}:
-            row = dict(encoder=encoder, corpus=corpus, test=test, method=name, queries=len(base))
-            row |= dict(lost=base & ~tuned, kept=base & ~tuned & right[name], gained=tuned & ~base,
-                        missed=tuned & ~base & ~right[name], says_newly=after > before, says_no_more=after < before)
-            for start, as_share in (("", False), ("share_", True)):
-                distance = moved(methods, name, as_share) - moved(methods, REFERENCE, as_share)
-                row |= {f"{start}nearer": distance < 0, f"{start}farther": distance > 0}
-            rows.append({key: value.sum() if isinstance(value, np.ndarray) else value for key, value in row.items()})
-    return pd.DataFrame(rows, columns=["encoder", "corpus", "test", "method", "queries",
-                                       *(name for side in STORY_SIDES.values() for name in side)])
+    cases = [query[method] for method in (*SHOWN[:2], name)]
+    titles, right = zip(*(case["top"][0] for case in cases))
+    token = cases[0]["tokens"][raised(*cases[:2])]
+    before, after = (says_token(title, token) for title in titles[:2])
+    lost, gained = right[0] > right[1], right[1] > right[0]
+    importance = np.array([case["importance"] for case in cases])
+    distance = moved_away(importance)
+    of_share = moved_away(importance / importance.sum(axis=1, keepdims=True))
+    return {"says_newly": after > before, "says_no_more": before > after, "lost": lost, "gained": gained,
+            "kept": lost and right[2], "missed": gained and not right[2], "nearer": distance < 0,
+            "farther": distance > 0, "share_nearer": of_share < 0, "share_farther": of_share > 0}
 
 
 def raised(base: dict, tuned: dict) -> int: # of a query, by two methods
@@ -114,30 +117,18 @@ def raised(base: dict, tuned: dict) -> int: # of a query, by two methods
     return int(np.subtract(tuned["importance"], base["importance"]).argmax())
 
 
-def moved(methods: dict[str, list[dict]], name: str, as_share: bool) -> np.ndarray: # (queries,)
-    "Say how far a method has moved the token from Base that plain fine-tuning raised most."
-    distances = []
-    for cases in zip(methods["Base"], methods[REFERENCE], methods[name]):
-        values = [np.array(case["importance"]) for case in cases]
-        if as_share:
-            values = [own / own.sum() for own in values]
-        base, tuned, own = values
-        position = (tuned - base).argmax()
-        distances.append(abs(own[position] - base[position]))
-    return np.array(distances)
+def moved_away(importance: np.ndarray) -> float: # importance: (3, tokens), of Base, plain fine-tuning and a method
+    "Say how much farther from Base a method is than plain fine-tuning, at the token that the latter raised most."
+    tuned, own = importance[1:] - importance[0]
+    position = tuned.argmax()
+    return abs(own[position]) - abs(tuned[position])
 
 
-def says_token(methods: dict[str, list[dict]], name: str) -> np.ndarray: # (queries,)
-    """Decide whether a word of the first item begins with the token that plain fine-tuning raised most.
-
-    Of a later part of a word: whether one ends with it."""
-    out = []
-    for base, tuned, case in zip(methods["Base"], methods[REFERENCE], methods[name]):
-        token = base["tokens"][raised(base, tuned)]
-        part = re.escape(token.removeprefix("##"))
-        pattern = rf"{part}\b" if token.startswith("##") else rf"\b{part}"
-        out.append(bool(re.search(pattern, case["top"][0][0].lower())))
-    return np.array(out)
+def says_token(title: str, token: str) -> bool:
+    "Decide whether a word begins with a token; of a later part of a word, whether one ends with it."
+    part = re.escape(token.removeprefix("##"))
+    pattern = rf"{part}\b" if token.startswith("##") else rf"\b{part}"
+    return bool(re.search(pattern, title.lower()))
 
 
 def ways_of(row):
@@ -155,13 +146,7 @@ def ranking_table(lists: dict[str, list[tuple[str, bool]]]) -> pd.DataFrame: # m
                          for name, titles in lists.items()}, places)
 
 
-def printed_lists(example) -> pd.DataFrame:
-    "Tabulate what a paper prints, marked where a title says what it is to be about."
-    return ranking_table({name: [(title, bool(example.about) and example.about in title.lower())
-                                 for title in example.rows[name]] for name in sort_methods(example.rows)})
-
-
-def picked_cases(records: list[dict]) -> list[tuple[tuple, dict[str, dict]]]: # place of a set; method -> case
+def picked_cases(records: list[dict]) -> list[tuple[tuple, Query]]: # place of a set, and a query
     """Pick of each set the query with the largest rise of one token's importance from Base to plain fine-tuning.
 
     First seed; of planted ones those that say a causal word; none with a text that is not shown."""
@@ -175,43 +160,35 @@ def picked_cases(records: list[dict]) -> list[tuple[tuple, dict[str, dict]]]: # 
         return any(query["Base"].get("causal", [True])) and is_decent(
             [query["Base"]["query"], *query["Base"]["relevant"], *titles])
 
-    picked = []
-    for origin, methods in first_cases(records).items():
-        if {*SHOWN[:2]} <= methods.keys():
-            queries = filter(is_shown, (dict(zip(methods, of_query)) for of_query in zip(*methods.values())))
-            picked += [(origin, query) for query in sorted(queries, key=rise, reverse=True)[:1]]
-    return picked
+    shown = {origin: [*filter(is_shown, queries)] for origin, queries in first_cases(records, *SHOWN).items()}
+    return [(origin, max(queries, key=rise)) for origin, queries in shown.items() if queries]
 
 
-def case_title(origin: tuple, methods: dict[str, dict]) -> str: # of `picked_cases`
+def case_title(origin: tuple, query: Query) -> str: # of `picked_cases`
     """Say as Markdown whether the case goes as the paper tells it, with the numbers, and which words are causal.
 
     The paper's story: fine-tuning loses right items; ITVReg brings some back, and a token's importance nearer to that
     of Base."""
-    base = methods["Base"]
-    position = raised(base, methods[REFERENCE])
-    names = [name for name in SHOWN if name in methods]
-    right = [sum(is_right for _, is_right in methods[name]["top"]) for name in names]
-    importance = [methods[name]["importance"][position] for name in names]
-    outcomes = [right[1] < right[0]]
-    if "ITVReg" in methods:
-        distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
-        outcomes += [right[0] > right[1] < right[2], bool(distance[2] < distance[1])]
+    base = query["Base"]
+    position = raised(base, query[REFERENCE])
+    right = [sum(is_right for _, is_right in query[name]["top"]) for name in SHOWN]
+    importance = [query[name]["importance"][position] for name in SHOWN]
+    distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
+    outcomes = [right[1] < right[0], right[0] > right[1] < right[2], distance[2] < distance[1]]
     way = ("As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(outcomes)
            else "Against the paper")
-    numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(names, right, importance))
+    numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(SHOWN, right, importance))
     text = (f"**{way}.** {', '.join(origin)}: “{base['query']}”. Right items of five, and importance of "
             f"`{base['tokens'][position]}`: {numbers}")
-    if base.get("causal") is not None:
+    if "causal" in base:
         words = [f"`{word}`" for word, is_causal in zip(base["tokens"], base["causal"]) if is_causal]
         text += f". Causal words of the query: {', '.join(words)}"
     return f"{text}. Relevant: {'; '.join(base['relevant'])}."
 
 
 @our_style()
-def importance_plot(frame): # of one text: position, token, method, importance, causal (True, False, or None: not known)
+def importance_plot(rows): # of one text: position, token, method, importance, causal (True, False, or None: not known)
     "Draw one row per method, tokens in the order of the text, slanted where they are long; a token may occur twice."
-    rows = check_frame(frame, ["position", "importance"])
     table = rows.pivot(index="method", columns="position", values="importance")
     table = table.loc[rows.method.unique()]
     figure = canvas(.42 * len(table) + 1)
@@ -232,13 +209,12 @@ def importance_plot(frame): # of one text: position, token, method, importance, 
 
 def show_titles(study):
     "Display the picked case of each set: what three methods put first, and how important each token of the query is."
-    for origin, methods in picked_cases(study.records):
-        shown = {name: methods[name] for name in SHOWN if name in methods}
-        base = methods["Base"]
+    for origin, query in picked_cases(study.records):
+        base = query["Base"]
         tokens = {"position": range(len(base["tokens"])), "token": base["tokens"], "causal": base.get("causal")}
-        rows = pd.concat(pd.DataFrame(tokens | {"method": name, "importance": own["importance"]})
-                         for name, own in shown.items())
-        show(case_title(origin, methods), ranking_table({name: own["top"] for name, own in shown.items()}),
+        rows = pd.concat(pd.DataFrame(tokens | {"method": name, "importance": query[name]["importance"]})
+                         for name in SHOWN)
+        show(case_title(origin, query), ranking_table({name: query[name]["top"] for name in SHOWN}),
              importance_plot(rows), alt=f"Importance of every token of the query {base['query']}")
 
 
@@ -264,16 +240,15 @@ def answer_counts(study: Study) -> pd.DataFrame: # one row per encoder, corpus a
 
     With the first seed, of all and of those misled by overlap; `p` is of an exact sign test, two-sided."""
     rows = []
-    for (_, corpus, test), cases in first_cases(study.records).items():
-        if {plain_text(study), "SCAN"} <= cases.keys():
-            plain, scan = (np.array([case["right"] for case in cases[name]]) for name in (plain_text(study), "SCAN"))
-            is_misled = np.array([case["misled"] for case in cases["SCAN"]])
-            won, lost = scan & ~plain, plain & ~scan
-            rows.append({"corpus": corpus, "test": test, "questions": len(won), "won": won.sum(), "lost": lost.sum(),
-                         "p": sign_test(won.sum(), lost.sum()), "misled": is_misled.sum(),
-                         "misled won": won[is_misled].sum(), "misled lost": lost[is_misled].sum()})
-    return pd.DataFrame(rows, columns=["corpus", "test", "questions", "won", "lost", "p", "misled", "misled won",
-                                       "misled lost"])
+    base = plain_text(study)
+    for (_, corpus, test), queries in first_cases(study.records, base, "SCAN").items():
+        outcomes = [(query[base]["right"], query["SCAN"]["right"], query["SCAN"]["misled"]) for query in queries]
+        plain, scan, is_misled = np.array(outcomes).T
+        won, lost = scan & ~plain, plain & ~scan
+        rows.append({"corpus": corpus, "test": test, "questions": len(won), "won": won.sum(), "lost": lost.sum(),
+                     "p": sign_test(won.sum(), lost.sum()), "misled": is_misled.sum(),
+                     "misled won": won[is_misled].sum(), "misled lost": lost[is_misled].sum()})
+    return pd.DataFrame(rows)
 
 
 STORY = "as the paper tells it"
@@ -306,13 +281,13 @@ def is_in_other_words(case):
 def error_rows(records):
     "Count the wrong answers of SCAN and their reasons; first seed."
     rows = []
-    for (_, corpus, test), cases in first_cases(records).items():
-        wrong = [case for case in cases.get("SCAN", ()) if not case["right"]]
+    for (_, corpus, test), queries in first_cases(records, "SCAN").items():
+        wrong = [query["SCAN"] for query in queries if not query["SCAN"]["right"]]
         other_words = [is_in_other_words(case) for case in wrong]
         confused = [likeness(case) >= ALIKE for case in wrong]
-        by_all = sum(not any(case["right"] for case in of_question) for of_question in zip(*cases.values()))
+        by_all = sum(not any(case["right"] for case in query.values()) for query in queries)
         rows.append({
-            "trained on": corpus, "set": test, "method": "SCAN", "questions": len(cases.get("SCAN", ())),
+            "trained on": corpus, "set": test, "method": "SCAN", "questions": len(queries),
             "wrong": len(wrong), "other words": sum(other_words), "confused candidates": sum(confused),
             "neither": len(wrong) - np.logical_or(other_words, confused).sum(), "wrong by all methods": by_all})
     return pd.DataFrame(rows)
@@ -321,19 +296,18 @@ def error_rows(records):
 def show_answers(study: Study) -> None:
     "Display of each set the first question that only SCAN has right, and the first that only plain fine-tuning has."
     base = plain_text(study)
-    for origin, cases in first_cases(study.records).items():
-        if {base, "SCAN"} <= cases.keys():
-            rows = []
-            for one, other in (("SCAN", base), (base, "SCAN")):
-                for of_question in (dict(zip(cases, of_methods)) for of_methods in zip(*cases.values())):
-                    question, misled = of_question[base]["question"], of_question[base]["misled"]
-                    row = {"question": question, "kind": f"{one} right, {other} wrong{'; misled by overlap' * misled}"}
-                    row |= {name: marked_answer(own["answer"], own["right"]) for name, own in of_question.items()}
-                    if of_question[one]["right"] > of_question[other]["right"] and is_decent(row.values()):
-                        rows.append([row[name] for name in ("question", "kind", base, "SCAN")])
-                        break
-            show(f"**{', '.join(origin)}: SCAN and {base}**",
-                 pd.DataFrame(rows, columns=["question", "kind", base, "SCAN"]))
+    for origin, queries in first_cases(study.records, base, "SCAN").items():
+        rows = []
+        for one, other in (("SCAN", base), (base, "SCAN")):
+            for query in queries:
+                question, misled = query[base]["question"], query[base]["misled"]
+                row = {"question": question, "kind": f"{one} right, {other} wrong{'; misled by overlap' * misled}"}
+                row |= {name: marked_answer(own["answer"], own["right"]) for name, own in query.items()}
+                if query[one]["right"] > query[other]["right"] and is_decent(row.values()):
+                    rows.append(row)
+                    break
+        show(f"**{', '.join(origin)}: SCAN and {base}**",
+             pd.DataFrame(rows, columns=["question", "kind", base, "SCAN"]))
 
 
 def printed_cases(study: Study) -> list[tuple[str, str, pd.DataFrame]]: # title; one of `WAYS`; what is put first
@@ -341,25 +315,22 @@ def printed_cases(study: Study) -> list[tuple[str, str, pd.DataFrame]]: # title;
     def letters(text):
         return "".join(filter(str.isalnum, text.lower()))
 
-    lists = load_expected("scan").lists
-    base, names = plain_text(study), {letters(one.query): table for table, one in lists.items()}
-    found = {}
-    for cases in first_cases(study.records).values():
-        for of_methods in zip(*cases.values()):
-            table = names.get(letters(of_methods[0]["question"]))
-            if table and {base, "SCAN"} <= cases.keys():
-                found[table] = dict(zip(cases, of_methods))
-    told = []
-    for table, ours in found.items():
-        printed = lists[table]
+    base = plain_text(study)
+    by_question = {letters(query[base]["question"]): query
+                   for queries in first_cases(study.records, base, "SCAN").values() for query in queries}
+    cases = []
+    for table, printed in load_expected("scan").lists.items():
+        ours = by_question.get(letters(printed.query))
+        if not ours:
+            continue
         way = WAYS[ours[base]["right"], ours["SCAN"]["right"]]
         rows = {"reported": [marked_answer(printed.rows[name][0], name in printed.right) for name in ("TANDA", "SCAN")],
                 "ours": [marked_answer(ours[name]["answer"], ours[name]["right"]) for name in (base, "SCAN")]}
         answers = pd.DataFrame.from_dict(rows, orient="index", columns=[base, "SCAN"]).rename_axis("answers of")
         overlap = "misled by overlap" if ours["SCAN"]["misled"] else "not misled by overlap"
         title = f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"
-        told.append((title, way, answers))
-    return told
+        cases.append((title, way, answers))
+    return cases
 
 
 # ---------------------------------------------------------------- topics that are alike
@@ -377,15 +348,9 @@ def leak_rows(records):
     for record, leaks in extras(records, "leaks"):
         split = place(record)["method"]
         for leak in leaks:
-            words = leak["words"]
-            rows.append({
-                "corpus": split,
-                "topic of the test / of training": f"{leak['test topic']} / {leak['training topic']}",
-                "cosine": leak["cosine"],
-                "shared words": ", ".join(words),
-                "test": mark_words(leak["test"], words),
-                "training": mark_words(leak["training"], words),
-            })
+            sides = {side: mark_words(leak[side], leak["words"]) for side in ("test", "training")}
+            rows.append({"corpus": split, "topic of the test / of training":
+                         f"{leak['test topic']} / {leak['training topic']}", "cosine": leak["cosine"]} | sides)
     return pd.DataFrame(rows).drop_duplicates() # leaks of a split are the same for every seed
 
 
@@ -403,7 +368,7 @@ def first_of_each(leaks: pd.DataFrame) -> pd.DataFrame: # of `leak_rows`
     if leaks.empty:
         return leaks
     first = leaks.loc[leaks.groupby("corpus", sort=False).cosine.idxmax()]
-    return first.assign(cosine=first.cosine.map("{:.2f}".format)).drop(columns="shared words")
+    return first.assign(cosine=first.cosine.map("{:.2f}".format))
 
 
 def drawn_split() -> tuple[pd.DataFrame, str]: # one row per part of the split; what is left out

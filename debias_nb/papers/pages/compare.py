@@ -125,11 +125,10 @@ def differences_of(
     name: str,                  # `paper/experiment`
     table: str,
     against: str | None = None, # as `differences`
-    profile: str = "small",
     **filters,                    # as `only`
 ) -> pd.DataFrame: # as `differences`
-    "Compare the methods of one table, by default on real data."
-    return only(differences(results.load(name, profile)[table], against), **filters)
+    "Compare the methods of one table on real data."
+    return only(differences(results.load(name, "small")[table], against), **filters)
 
 
 def over_all_seeds(
@@ -187,8 +186,6 @@ def _fill(value, names: dict[str, str]):
         return {key: _fill(item, names) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return tuple(_fill(item, names) for item in value)
-    if isinstance(value, Nearest):
-        return value.model_copy(update={"nearest": _fill(value.nearest, names)})
     return value.format_map(names) if isinstance(value, str) else value
 
 
@@ -203,8 +200,8 @@ def _listed(methods) -> tuple: # of a `Compared`
 def cases_of(comparison: Compared) -> Iterator[Compared]:
     "Yield a comparison once for each of its cases. Raises `ValueError` for cases of unlike lengths."
     for values in zip(*comparison.cases.values(), strict=True) if comparison.cases else [()]:
-        fields = {name: getattr(comparison, name) for name in Compared.model_fields}
-        yield Compared.model_construct(**_fill(fields | {"cases": {}}, dict(zip(comparison.cases, values))))
+        fields = comparison.model_dump(exclude={"cases"}, exclude_unset=True)
+        yield Compared(**_fill(fields, dict(zip(comparison.cases, values))))
 
 
 QUESTION = ["key", "name", "margin", "label", "paper", "table", "profile", *PLACE, "against", *RESULT]

@@ -6,21 +6,18 @@ import numpy as np
 import pandas as pd
 
 from .claims import place_of
-from .cells import REFERENCE, remedy_of
+from .cells import REFERENCE
 from .compare import ENDS, Question, differences
 from .frame import Study, only
 from .printed import POINTS, load_expected
 from ...runs.pairing import config_of
 
 
-def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, family, seed
+def place(record: dict) -> dict[str, str]: # encoder, corpus and method
     "Return where a record belongs."
     run = config_of(record)
-    encoder = run.encoder.display
     corpus = run.data.display if run.data else ""
-    return dict(
-        panel=f"{encoder}, {corpus}", encoder=encoder, corpus=corpus, method=run.method.display,
-        family=remedy_of(run.method) or run.method.name, seed=record["seed"])
+    return dict(encoder=run.encoder.display, corpus=corpus, method=run.method.display)
 
 
 def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # record, what it says
@@ -56,7 +53,7 @@ def trade_of(
     starts = means.drop_duplicates("family").assign(strength=0., iid=0., ood=0.)
     rows = pd.concat([starts, means]).sort_values(["family", "strength"])
     names = {"strength": "step", "iid": "inside", "ood": "outside"}
-    return rows.assign(panel=panel, method=rows.family + rows.strength.map(" {:g}".format)).rename(columns=names)
+    return rows.assign(panel=panel).rename(columns=names)
 
 
 def between(runs: pd.DataFrame, low: str, high: str, share: float, name: str) -> pd.DataFrame:
@@ -84,8 +81,6 @@ def at_equal_cost(
     best = trade.loc[only(trade, family=other).outside.idxmax()]
     path = only(trade, family=family)
     crossed = [(one, two) for one, two in pairwise(path.itertuples()) if one.inside >= best.inside > two.inside]
-    if not crossed:
-        raise ValueError(f"no two λ of {family} have costs on either side of {-best.inside:.2f} points")
     one, two = crossed[-1]
     methods = runs.drop_duplicates("method")
 
@@ -100,21 +95,14 @@ def at_equal_cost(
     return best.step, -best.inside, question
 
 
-def query_counts(records: list[dict], test: str) -> pd.DataFrame: # one row per corpus
-    "Count the queries of a test of authors: fewest and most if there are several splits."
-    rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
-    queries = pd.DataFrame(rows, columns=["corpus", "queries"]).astype({"queries": int})
-    counts = queries.groupby("corpus", sort=False).queries
-    return counts.agg(**{"fewest queries": "min", "most queries": "max"}).reset_index()
-
-
 FEW_QUERIES = 30 # with fewer, one query moves a score by more than three points
 
 
 def small_tests(records: list[dict], test: str) -> dict[str, int]: # records: of one table; corpus -> its fewest queries
     "Find the corpora whose test of authors has so few queries that its scores mean little."
-    fewest = query_counts(records, test).set_index("corpus")["fewest queries"]
-    return fewest[fewest < FEW_QUERIES].to_dict()
+    rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
+    fewest = pd.DataFrame(rows, columns=["corpus", "queries"]).groupby("corpus", sort=False).queries.min()
+    return fewest[fewest < FEW_QUERIES].astype(int).to_dict()
 
 
 def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`; empty where there is none
@@ -125,17 +113,13 @@ def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`;
         for corpus, count in small_tests(records, test).items())
 
 
-def late_weights(records: list[dict], corpus: str) -> dict[str, dict[str, float]]: # method -> quantity -> its mean
+def late_weights(records: list[dict], corpus: str) -> pd.DataFrame: # a row a method, a column a quantity
     "Average what diaries of weights say over seeds and the last quarter of training."
-    values = {}
+    late = []
     for record, diary in extras(records, "weights"):
-        at = place(record)
-        if at["corpus"] == corpus:
-            of_method = values.setdefault(at["method"], {"effective size": [], "right answers": []})
-            for quantity, own in of_method.items():
-                own += diary[quantity][len(diary[quantity]) * 3 // 4:]
-    return {method: {name: np.nanmean(np.array(own, float)) for name, own in quantities.items()}
-            for method, quantities in values.items()}
+        steps = pd.DataFrame({name: diary[name] for name in ("effective size", "right answers")}, dtype=float)
+        late.append(steps.iloc[len(steps) * 3 // 4:].assign(**place(record)))
+    return only(pd.concat(late), corpus=corpus).groupby("method")[["effective size", "right answers"]].mean()
 
 
 def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # of Eq. 2: mean, least and most of a batch
@@ -165,8 +149,6 @@ def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
 
 def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of epochs and learning rates
     "Count the steps to more epochs that raise a mean, and all steps."
-    if runs.empty:
-        return 0, 0
     steps = _by_setting(runs).unstack("epochs").diff(axis=1).iloc[:, 1:] > 0
     return int(steps.to_numpy().sum()), steps.size
 
@@ -174,7 +156,7 @@ def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of ep
 def epoch_steps(runs: pd.DataFrame) -> list[Question]: # runs: of a table of epochs and learning rates
     "Compare each number of epochs with the next smaller one, rate by rate."
     named = runs.assign(method=runs.method + ", " + runs.test, test="in distribution")
-    steps = pairwise(sorted(runs.test.unique(), key=lambda test: int(test.partition(" ")[0])))
+    steps = pairwise(runs.sort_values("epochs").test.unique())
     return [Question(f"{more} − {fewer}, in distribution", pd.concat([
         only(differences(named, f"{rate}, {fewer}"), method=f"{rate}, {more}") for rate in runs.method.unique()]))
         for fewer, more in steps]
@@ -182,8 +164,6 @@ def epoch_steps(runs: pd.DataFrame) -> list[Question]: # runs: of a table of epo
 
 def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs across
     "Measure how many points lie between the means of the best and the worst learning rate."
-    if runs.empty:
-        return pd.DataFrame()
     rates = _by_setting(runs).groupby(["encoder", "epochs"], sort=False)
     return (rates.max() - rates.min()).unstack("epochs", sort=False).rename(columns="{:g} epochs".format).rename_axis(
         "test", axis=1)
@@ -192,9 +172,7 @@ def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs
 def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as `plots.trade_plot` takes it
     "Follow each learning rate along the number of epochs, in distribution and out of it."
     scores = pd.concat({"inside": _by_setting(inside), "outside": _by_setting(outside)}, axis=1).dropna().reset_index()
-    family = scores.rate.map("rate {:g}".format)
-    return scores.assign(panel=scores.encoder, family=family, method=family + scores.epochs.map(", {:g}".format),
-                         step=scores.epochs)
+    return scores.assign(panel=scores.encoder, family=scores.rate.map("rate {:g}".format), step=scores.epochs)
 
 
 def in_percent_of_plain(

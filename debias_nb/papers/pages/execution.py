@@ -33,20 +33,14 @@ def parameter_types(template: Path) -> dict[str, object]:
     """Read the parameters of a template, lines `name: type = literal` of its cell that is tagged `parameters`.
 
     Raise `RunnerError` for another form."""
-    from papermill import inspect_notebook
-    from papermill.iorw import load_notebook_node
-    logging.getLogger("papermill").setLevel(logging.ERROR)
+    import nbformat
     try:
-        cells = load_notebook_node(str(template)).cells
+        cells = nbformat.read(template, as_version=4).cells
         (source,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
-        parameters = inspect_notebook(str(template))
         types = {}
-        for name, parameter in parameters.items():
-            kind = TYPES[parameter["inferred_type_name"]]
-            types[name] = kind | None if ast.literal_eval(parameter["default"]) is None else kind
-        lines = ast.parse(source).body
-        if len(lines) != len(types):
-            raise ValueError(f"{len(types)} of {len(lines)} lines are `name: type = literal`")
+        for line in ast.parse(source).body:
+            kind = TYPES[ast.unparse(line.annotation)]
+            types[line.target.id] = kind | None if ast.literal_eval(line.value) is None else kind
     except Exception as e:
         raise RunnerError(f"{template}: no notebook with one cell of parameters ({e})") from None
     return types

@@ -127,6 +127,10 @@ class Facts(dict): # name -> `Fact`
                  word=question.word, reported=question.reported_text)
         self.questions[name] = question
 
+    def asked(self, *names: str) -> list[Question]:
+        "Return the questions of facts that were run."
+        return [self.questions[name] for name in names if name in self.questions]
+
     def csv(self) -> str:
         rows = pd.DataFrame(map(astuple, self.values()), columns=[field.name for field in fields(Fact)], dtype=object)
         return rows.to_csv(index=False, lineterminator="\n")

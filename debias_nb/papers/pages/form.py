@@ -14,7 +14,7 @@ from .frame import PROFILES, Results, Study, experiments_of, only
 from .plots import IN_POINTS, estimate_alt, estimate_plot, strength_plot
 from .printed import ExpectedTable, load_expected
 from .report import title_of
-from .tables import DIGITS, background, intervals, means, missing, of_replicates
+from .tables import averages, background, intervals, means, missing
 from .tables import provenance, rests_on, show, text_table, with_std
 
 
@@ -84,11 +84,8 @@ def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one ta
     rows = rows.assign(**{column: rows[column].map(lambda old: like.get(old, old)) for column in ("method", "test")})
     steps = rows.assign(test=rows.test.str.replace(r"\S+$", "steps", regex=True), value=rows.steps, unit="steps")
     rows = pd.concat([rows, steps.dropna(subset="value")])
-    cells = []
-    for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
-        values = of_replicates(group)
-        cells.append((f"ours: {encoder}", *names, values.mean(), values.std(), DIGITS.get(group.unit.iloc[0], 0), ""))
-    return pd.DataFrame(cells, columns=FORM_COLUMNS)
+    cells = averages(rows)
+    return cells.assign(side="ours: " + cells.encoder, why="")[FORM_COLUMNS]
 
 
 def side_by_side(

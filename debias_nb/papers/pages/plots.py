@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from hashlib import sha256
 from itertools import cycle
 from textwrap import fill
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -125,73 +124,26 @@ class Picture:
 
 STYLES = load_yaml(package_file("styles.yaml"))["methods"] # family of methods -> its color and marker
 SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of families that the table lacks
-MARKERS = "osD^vX*ph<>P"
 # points; 5.5 for the others, so that all look alike
 MARKER_SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5}
 
 
-class MethodStyle(NamedTuple):
-    "The color and marker of a method."
-    color: str
-    marker: str
-
-    @property
-    def point(self) -> dict:
-        "Settings of `Axes.plot` and `Axes.errorbar`."
-        size = MARKER_SIZES.get(self.marker, 5.5)
-        return dict(color=self.color, marker=self.marker, markersize=size, markeredgecolor="white", markeredgewidth=.5)
-
-    @property
-    def level(self) -> dict:
-        "Settings of `Axes.axhline`, for a method that has no place on the axis below."
-        return dict(color=self.color, ls=(0, (5, 2)), lw=1.2, zorder=1)
-
-
 def method_styles(
     rows: pd.DataFrame, # columns method and family
-) -> dict[str, MethodStyle]: # families in the order of appearance, the methods of one likewise
-    """Assign a style to each method, the same in all figures.
-
-    A family has a color and a marker, its methods shades of the one and a marker each. A method that its family is
-    named after has just these."""
-    out = {}
+) -> dict[str, dict]: # method -> settings of `Axes.plot`; families in the order of appearance
+    "Assign a color and a marker to each method, those of its family, the same in all figures."
+    styles = {}
     spare = cycle(SPARE)
-    for family, methods in rows.drop_duplicates("method").groupby("family", sort=False):
+    for family, methods in rows.groupby("family", sort=False):
         color, marker = STYLES.get(family) or next(spare)
-        colors = [color]
-        if len(methods) > 1:
-            ends = [sns.light_palette(color, 8)[4], color, sns.dark_palette(color, 8)[3]]
-            colors = sns.blend_palette(ends, len(methods)).as_hex()
-        is_own = methods.method == family
-        if is_own.any(): # the first of all
-            del colors[len(colors) // 2]
-            colors.insert(0, color)
-        names = [*methods.method[is_own], *methods.method[~is_own]]
-        markers = cycle(marker + MARKERS.replace(marker, ""))
-        out |= dict(zip(names, map(MethodStyle, colors, markers)))
-    return out
+        style = dict(color=color, marker=marker, markersize=MARKER_SIZES.get(marker, 5.5), markeredgecolor="white",
+                     markeredgewidth=.5)
+        styles |= dict.fromkeys(methods.method, style)
+    return styles
 
 
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
 LETTER = .078 # inches, the width of a letter of 9 points
-
-
-def check_frame(
-    frame: pd.DataFrame,
-    numbers,  # columns of finite numbers
-    maybe=(), # columns of numbers that may be missing in some rows
-    key=(),   # columns that say where a row is drawn; (): many may be drawn at one place
-) -> pd.DataFrame: # a copy
-    """Check that a table is fit to be drawn.
-
-    Raises `ValueError` for a missing number, and for two rows at one place."""
-    rows = frame.reset_index(drop=True).astype(dict.fromkeys([*numbers, *maybe], float))
-    finite = np.isfinite(rows[list(numbers)]).all()
-    if not finite.all():
-        raise ValueError(f"column {finite.idxmin()!r} holds a value that is not a finite number")
-    if key and rows.duplicated(key).any():
-        raise ValueError(f"two rows for one {' and '.join(key)}: average them first")
-    return rows
 
 
 def canvas(
@@ -211,28 +163,15 @@ def wrap(
 
 
 def panels(
-    names,         # of the panels, repeated or not
+    keys: list,    # of the panels, row by row
+    columns: int,  # panels side by side
     height: float, # inches, of a panel
-    rows=None,     # names of the panels in a column, repeated or not
-) -> tuple[Figure, dict]: # the figure, and name -> its axes, or (name, row) -> its axes
-    """Return an empty figure with three panels side by side; with `rows` a column of panels for each name.
-
-    Raises `ValueError` for more than four columns, which cannot be read."""
-    names = list(dict.fromkeys(names))
-    keys = names
-    columns = min(3, len(names))
-    sharing = {}
-    if rows is not None:
-        keys = [(name, row) for row in dict.fromkeys(rows) for name in names]
-        columns = len(names)
-        sharing = dict(sharex="col")
-    if columns > 4:
-        raise ValueError(f"{columns} panels side by side, and at most 4 can be read: choose some")
+    **sharing,     # settings of `Figure.subplots`
+) -> tuple[Figure, dict]: # the figure, and key -> its axes
+    "Return an empty figure with panels."
     down = math.ceil(len(keys) / columns)
     figure = canvas(height * down + .4)
     axes = figure.subplots(down, columns, squeeze=False, **sharing).ravel()
-    for ax, title in zip(axes, names):
-        ax.set_title(wrap(title, columns))
     for ax in axes[len(keys):]:
         ax.set_axis_off()
     return figure, dict(zip(keys, axes))
@@ -254,17 +193,18 @@ def share_where_ranges_agree(axes) -> None:
 
 def legend(
     figure: Figure,
-    styles: dict[str, MethodStyle],
-    extra_handles=(), # further names with their handles
+    handles: dict[str, Line2D], # by name
 ):
     "Write names below the panels, in as many columns as there is room for."
-    handles = {name: Line2D([], [], lw=1.3, **style.point) for name, style in styles.items()}
-    handles.update(extra_handles)
     widest = LETTER * max(map(len, handles)) + .55
     room = max(1, int(WIDTH / widest))
     lines = math.ceil(len(handles) / room)
     columns = math.ceil(len(handles) / lines) # so that lines are about equally full
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
+
+
+def line_handles(styles: dict[str, dict]) -> dict[str, Line2D]: # styles: of `method_styles`
+    return {name: Line2D([], [], lw=1.3, **style) for name, style in styles.items()}
 
 
 def on_the_left(ax, label: str):
@@ -303,7 +243,7 @@ def estimate_plot(
                "one test": Line2D([], [], color=DOT, marker="o", ls="", ms=4)}
     if any(one.reported_mean is not None for one in questions):
         handles["reported, mean"] = Line2D([], [], color=REPORTED, marker="D", ls="", ms=4.5)
-    legend(figure, {}, handles)
+    legend(figure, handles)
     return figure
 
 
@@ -317,16 +257,20 @@ def estimate_alt(questions: Sequence[Question]) -> str:
     return f"{len(questions)} estimates with their tests, in points, from {' to '.join(ends)}"
 
 
-def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle], is_log: bool) -> pd.Series:
+def _moved_apart(rows: pd.DataFrame, is_log: bool) -> pd.Series:
     "Place methods on a scale, each a little off its strength, in the order of the legend."
-    largest = 1 - 1 / len(styles)
-    moves = rows.method.map(dict(zip(styles, np.linspace(-largest, largest, len(styles))))) * .0375
+    methods = rows.method.unique()
+    largest = 1 - 1 / len(methods)
+    moves = rows.method.map(dict(zip(methods, np.linspace(-largest, largest, len(methods))))) * .0375
     return rows.strength * 10 ** moves if is_log else rows.strength + np.ptp(rows.strength) * moves
+
+
+LEVEL = dict(ls=(0, (5, 2)), lw=1.2, zorder=1) # of a method that has no place on the axis below
 
 
 @our_style()
 def strength_plot(
-    frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high, strength
+    rows: pd.DataFrame,                # columns panel, test, method, family, value, low, high, strength
     # columns panel, test, method, family, value: methods without a strength, drawn as levels
     base: pd.DataFrame | None = None,
     label: str = "P@1 (%)",
@@ -335,43 +279,40 @@ def strength_plot(
 ) -> Figure:
     """Draw a metric along a strength, one row of panels per test.
 
-    Methods are moved a little, so that their intervals don't cover each other. The caption says so if scales differ.
-    Raises `ValueError` for a strength that is not positive on a log scale and for two values at one place."""
-    rows = check_frame(frame, ["strength", "value"], ["low", "high"], ["panel", "test", "method", "strength"])
-    if is_log and (rows.strength <= 0).any():
-        raise ValueError("column 'strength' has a value that is not positive: it has no place on a log scale")
+    Methods are moved a little, so that their intervals don't cover each other. The caption says so if scales differ."""
     if base is None:
         base = rows[:0]
     styles = method_styles(rows)
     base_styles = method_styles(base)
-    rows["place"] = _moved_apart(rows, styles, is_log)
-    figure, cells = panels(rows.panel, 2.1, rows.test)
+    rows = rows.assign(place=_moved_apart(rows, is_log))
+    names = rows.panel.unique()
+    keys = [(panel, test) for test in rows.test.unique() for panel in names]
+    figure, cells = panels(keys, len(names), 2.1, sharex="col")
     for (panel, test), ax in cells.items():
         for name, style in styles.items():
             points = only(rows, panel=panel, test=test, method=name).sort_values("place")
             if len(points):
-                ax.plot([points.place, points.place], [points.low, points.high], color=style.color, lw=.9)
-                ax.plot(points.place, points.value, **style.point)
+                ax.plot([points.place, points.place], [points.low, points.high], color=style["color"], lw=.9)
+                ax.plot(points.place, points.value, **style)
         for row in only(base, panel=panel, test=test).itertuples():
-            ax.axhline(row.value, **base_styles[row.method].level)
+            ax.axhline(row.value, color=base_styles[row.method]["color"], **LEVEL)
         if is_log:
             ax.set_xscale("log")
             ax.xaxis.set_minor_formatter("")
         ax.xaxis.set_major_formatter("{x:g}")
+        place = ax.get_subplotspec()
+        if place.is_first_row():
+            ax.set_title(wrap(panel, len(names)))
+        if place.is_last_row():
+            ax.set_xlabel(axis_label)
         name = ", ".join(filter(None, [label, test]))
         on_the_left(ax, fill(name, 24))
-    axes_of_row = {} # row -> its axes
-    for (_, row), ax in cells.items():
-        if ax.get_subplotspec().is_last_row():
-            ax.set_xlabel(axis_label)
-        if ax.lines:
-            axes_of_row.setdefault(row, []).append(ax)
-    for axes in axes_of_row.values():
-        share_where_ranges_agree(axes)
-    if len({ax.get_ylim() for ax in figure.axes if ax.axison and ax.has_data()}) > 1:
+    for test in rows.test.unique():
+        share_where_ranges_agree([cells[panel, test] for panel in names if cells[panel, test].lines])
+    if len({ax.get_ylim() for ax in figure.axes if ax.has_data()}) > 1:
         figure.suptitle("scales differ between panels", x=.005, ha="left", size=9)
-    level_handles = {name: Line2D([], [], **style.level) for name, style in base_styles.items()}
-    legend(figure, styles, level_handles)
+    levels = {name: Line2D([], [], color=style["color"], **LEVEL) for name, style in base_styles.items()}
+    legend(figure, line_handles(styles) | levels)
     return figure
 
 
@@ -380,29 +321,29 @@ GROWTH = 1.6 # of the last marker of a line over its first
 
 @our_style()
 def trade_plot(
-    # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
-    frame: pd.DataFrame,
+    # columns panel, family, step, inside and outside: a family is a line along its steps
+    rows: pd.DataFrame,
     unit: str = "%",
     marked: float | None = None, # a step, which gets a ring
 ) -> Figure:
     """Draw scores in distribution across and out of it upwards, one line per family; each panel has one test.
 
-    The higher and the farther to the right, the better; markers grow along a line. A point is as high in all panels.
-    Raises `ValueError` for a table that `check_frame` refuses."""
-    rows = check_frame(frame, ["step", "inside", "outside"], key=["panel", "family", "method"])
+    The higher and the farther to the right, the better; markers grow along a line. A point is as high in all panels."""
     styles = method_styles(rows.assign(method=rows.family))
-    figure, cells = panels(rows.panel, 2.8)
+    names = [*rows.panel.unique()]
+    columns = min(3, len(names))
+    figure, cells = panels(names, columns, 2.8)
     for panel, ax in cells.items():
-        rows_of_panel = only(rows, panel=panel)
         for family, style in styles.items():
-            points = only(rows_of_panel, family=family).sort_values("step")
+            points = only(rows, panel=panel, family=family).sort_values("step")
             layer = 3 if len(points) == 1 else 2 # points lie on lines
-            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, color=style.color)
+            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, color=style["color"])
             for size, point in zip(np.linspace(1, GROWTH, len(points)), points.itertuples()):
-                marker = style.point | {"markersize": size * style.point["markersize"]}
+                marker = style | {"markersize": size * style["markersize"]}
                 ax.plot(point.inside, point.outside, ls="", zorder=layer, **marker)
             rings = points[points.step == marked]
-            ax.plot(rings.inside, rings.outside, "o", color=style.color, markersize=12, fillstyle="none")
+            ax.plot(rings.inside, rings.outside, "o", color=style["color"], markersize=12, fillstyle="none")
+        ax.set_title(wrap(panel, columns))
         ax.set_xlabel(f"in distribution ({unit})")
         on_the_left(ax, f"out of distribution ({unit})")
     span = max(np.ptp(ax.get_ylim()) for ax in cells.values())
@@ -410,5 +351,5 @@ def trade_plot(
     for ax in cells.values():
         low = max(least, np.mean(ax.get_ylim()) - span / 2)
         ax.set_ylim(low, low + span)
-    legend(figure, styles)
+    legend(figure, line_handles(styles))
     return figure

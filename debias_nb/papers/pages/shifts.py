@@ -21,16 +21,14 @@ def shift_kind(name: str) -> str: # name: a training set, or a test, maybe of we
 
 
 def changes(
-    runs: pd.DataFrame,        # of one table
-    metric: str | None = None, # a further one; None: the table's own
-    against: str = BASE,       # a method
-# `PLACE`, kind, trained_on, base, difference, paired, seeds (S,), resampled and base_resampled (B,) or None
+    runs: pd.DataFrame, # of one table
+# `PLACE`, kind, trained_on, base, difference, seeds (S,), resampled and base_resampled (B,) or None
 ) -> pd.DataFrame:
-    """Return the change from the base encoder, or from another method, a row each encoder, method and test.
+    """Return the change from the base encoder, a row each encoder, method and test.
 
     Values are in the table's unit. What makes no pairs is left out. `kind` is that of the test, `trained_on` that of
     the training set."""
-    rows = pairs(runs, against, metric)
+    rows = pairs(runs, BASE)
     rows = rows[rows.paired.notna()].reset_index(drop=True)
     rows["kind"], rows["trained_on"] = rows.evaluate.map(shift_kind), rows.corpus.map(shift_kind)
     rows["base"] = [run_pairs[0][1].value for run_pairs in rows.kept]
@@ -40,7 +38,7 @@ def changes(
     for name, read in of_resamples.items():
         rows[name] = [None if comparison.seeds_alone else np.mean([read(*pair) for pair in run_pairs], axis=0)
                       for run_pairs, comparison in zip(rows.kept, rows.paired)]
-    return rows[[*PLACE, "kind", "trained_on", "base", "difference", "paired", "seeds", *of_resamples]]
+    return rows[[*PLACE, "kind", "trained_on", "base", "difference", "seeds", *of_resamples]]
 
 
 def in_log_odds(shifts: pd.DataFrame) -> pd.DataFrame: # shifts: of `changes`
@@ -75,24 +73,15 @@ def over_sets(value: float, leave_outs: list[float]) -> tuple[float, float]: # l
 def predictions(
     shifts_of_all: pd.DataFrame, # of `changes`
     results: Results,            # as `prediction_of`
-) -> pd.DataFrame: # its columns: the page of shifts says what they are
-    """Predict what a new kind of text would bring, after training on a new training set of each kind.
+) -> pd.DataFrame: # `GROUP`, trained_on, mean, low and high
+    """Predict what a new kind of text would bring, after one training on a new training set of each kind.
 
-    Ranges are in log-odds; the gain that is kept is a fraction of that of plain fine-tuning."""
-    gains = only(shifts_of_all, shift="iid").groupby(["encoder", "method"]).difference.mean()
+    Ranges are in log-odds."""
     rows = []
     for place, shifts in only(shifts_of_all, shift="ood").groupby(GROUP, sort=False):
-        encoder, method, _ = place
         shifts = in_log_odds(shifts)
         of_run = np.sqrt(np.mean([np.var(seeds, ddof=1) for seeds in shifts.seeds]))
         for trained_on, new in prediction_of(shifts, results).items():
-            trained_shifts = shifts[shifts.trained_on == trained_on]
-            base, gain = trained_shifts.base.mean(), gains[encoder, method]
-            row = dict(zip(GROUP, place), trained_on=trained_on, shifts=len(trained_shifts))
-            row |= dict(sets=trained_shifts.corpus.nunique(), seeds=trained_shifts.seeds.map(len).min())
-            row |= dict(zip(("low", "high", "low_one", "high_one"), new.interval() + new.interval(error=of_run)))
-            row |= {name: getattr(new, name) for name in ("mean", "error", "of_training", "of_test", "of_shift")}
-            worse = float(new.cdf(log_odds(base - 1) - log_odds(base), of_run))
-            rows.append(row | {"of_run": of_run, "base": base, "worse": worse, "gain": gain,
-                               "kept": gain / gains[encoder, PLAIN]})
+            low, high = new.interval(error=of_run)
+            rows.append(dict(zip(GROUP, place), trained_on=trained_on, mean=new.mean, low=low, high=high))
     return pd.DataFrame(rows)

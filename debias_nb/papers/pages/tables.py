@@ -89,21 +89,25 @@ def of_replicates(rows: pd.DataFrame) -> pd.Series: # rows: runs of one method o
     return rows.value
 
 
+def averages(runs: pd.DataFrame) -> pd.DataFrame: # encoder, method, test, value, std, digits, complete
+    "Average over seeds, or over synthetic datasets or random splits if there are several, with the standard deviation."
+    keys = ["encoder", "method", "test"]
+    rows = []
+    for place, group in runs.groupby(keys, sort=False):
+        values = of_replicates(group)
+        rows.append((*place, values.mean(), values.std(), DIGITS.get(group.unit.iloc[0], 0), group.complete.all()))
+    return pd.DataFrame(rows, columns=[*keys, "value", "std", "digits", "complete"])
+
+
 def means(
     runs: pd.DataFrame, # of one table
 ) -> pd.DataFrame: # encoders and methods down, tests across
-    "Average over seeds, or over synthetic datasets or random splits if there are several, with the standard deviation."
-    keys = ["encoder", "method", "test"]
-    texts = []
-    for place, group in main(runs).groupby(keys, sort=False):
-        values = of_replicates(group)
-        text = with_std(values.mean(), values.std(), DIGITS[group.unit.iloc[0]])
-        if not group.complete.all():
-            text += " (partial)"
-        texts.append([*place, text])
-    if not texts:
+    "Return averages as text."
+    rows = averages(main(runs))
+    if rows.empty:
         return pd.DataFrame()
-    return wide(pd.DataFrame(texts, columns=[*keys, "text"]))
+    texts = [with_std(row.value, row.std, row.digits) + " (partial)" * (not row.complete) for row in rows.itertuples()]
+    return wide(rows.assign(text=texts))
 
 
 def _method_names(differences: pd.DataFrame) -> pd.Series:
