@@ -219,3 +219,11 @@ def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monke
         pairs.TASK.evaluate(None, run, "made", test_side, SimpleNamespace(metrics={}, replicates={}, data={}))
     assert samples[0] is None
     assert len(set(samples[1][:30])) == 1 and len(set(samples[1])) == 971
+
+
+def test_queries_of_a_synthetic_corpus_that_are_held_out_are_not_trained_on():
+    pairs = Catalog(WORLD).labeled_pairs()
+    corpus = PairsCorpus(name="catalogue", world=WORLD, holdout=.2)
+    parts = [labeled_pairs._part_of(pairs, corpus, part) for part in ("train", "heldout")]
+    assert not set(parts[0].group) & set(parts[1].group)
+    assert len(set(parts[1].group)) == round(.2 * len(set(pairs.group)))
