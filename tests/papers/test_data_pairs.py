@@ -19,8 +19,10 @@ from debias_nb.runs.config import RunConfig
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.papers.tasks import pairs as task
+from debias_nb.runs.records import Store
+from debias_nb.runs.runner import run_all
 from debias_nb.runs.tasks import lacking
-from made import STATIC, pin
+from made import STATIC, experiment, pin
 
 
 def pairs(*rows, name="made"):
@@ -185,6 +187,11 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
     assert q.load_questions("forum", "test").left == ["Is sudo safe?"] * 2
     with pytest.raises(UnknownData, match="forum/a.tsv is not used"):
         task.training_pairs(PairsCorpus(name="forum"))
+    run = experiment(["Finetuned"], [0]).runs()[0].model_copy(update={"corpus": PairsCorpus(name="forum")})
+    store = Store(superuser.parent / "records")
+    outcome = run_all([run], store, workers=1, progress=False)
+    assert "no hash of this file is known" in outcome.missing[run.id] and not outcome.trained and not store.all()
+    lacking.cache_clear()
     pin(folder)
     assert task.training_pairs(PairsCorpus(name="forum")).left == train.left
     (superuser.parent / "datasets.yaml").write_text(OWN_REGISTRY.replace("questions", "answers"))

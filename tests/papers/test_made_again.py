@@ -41,3 +41,10 @@ def test_a_quick_run_is_made_again(run):
         test: {*metrics} for test, metrics in committed["metrics"].items()}
     for name in ("data", "curve", "replicates", "extra"):
         check_same(comparable(record[name]), comparable(committed[name]), name)
+
+
+@pytest.mark.parametrize("value, is_apart", [(.509, False), (.511, True)])
+def test_what_looks_for_the_hardest_items_may_be_a_point_off(value, is_apart):
+    run = next(run for run in QUICK if run.task == "titles" and run.training)
+    here, committed = ({run.id: {"run": run, "metrics": {"iid": {"p1": p1}}}} for p1 in (value, .5))
+    assert metric_deviations(here, committed)["apart"].item() == is_apart
