@@ -15,7 +15,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, RobertaConfig
 from transformers import RobertaForSequenceClassification
 
-from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
+from debias_nb.data import registry
+from debias_nb.data.registry import CONVERSION_FILE, Conversion, DataFile, DataSet, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 
 from debias_nb.runs.config import BlockConfig, ExperimentConfig
@@ -154,6 +155,18 @@ def pin(folder):
     pins = {path.name: Pin.from_path(path) for path in folder.iterdir()}
     note = Conversion(dataset=folder.name, settings={}, counts={}, sources={}, files=pins)
     (folder / CONVERSION_FILE).write_text(note.model_dump_json())
+
+
+def register(root, monkeypatch):
+    "Make each folder of `root` a data set of made-up files, and these the only ones."
+    datasets = {}
+    for folder in root.iterdir():
+        files = tuple(DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
+        datasets[folder.name] = DataSet(
+            files=files, title="made up", licence="none", citation="none", by_hand="made here")
+    made_up = registry.Registry(datasets=datasets)
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(root))
+    monkeypatch.setattr(registry, "load_registry", lambda path=None: made_up)
 
 
 def read_page(text):

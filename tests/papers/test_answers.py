@@ -26,7 +26,7 @@ CORPUS = AnswersCorpus(name="answers", task="answers", world=WORLD)
 SMALL = EncoderConfig(name="learned", kind="alignment", units=8, embedding=8)
 TRAINING = AnswersTraining(loss="cross-entropy", learning_rate=1e-2, epochs=2, batch_size=70)
 TOO_FAST = TRAINING.model_copy(update={"learning_rate": 1e38})
-PLAIN, SCAN = AnswersMethod(name="Finetuned"), AnswersMethod(name="SCAN", scan=ScanConfig(debias="paper"))
+PLAIN = AnswersMethod(name="Finetuned")
 torch.set_num_threads(1)
 
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as q
 from debias_nb.papers.data import products
-from debias_nb.data import registry as r
 from debias_nb.data.registry import DataError, UnknownData
 from debias_nb.runs.config import RunConfig
 from debias_nb.papers.settings.pairs import PairsCorpus
@@ -22,7 +21,7 @@ from debias_nb.papers.tasks import pairs as task
 from debias_nb.runs.records import Store
 from debias_nb.runs.runner import run_all
 from debias_nb.runs.tasks import lacking
-from made import STATIC, experiment, pin
+from made import STATIC, experiment, pin, register
 
 
 def pairs(*rows, name="made"):
@@ -246,12 +245,8 @@ def folder(tmp_path, monkeypatch):
     for category in products.CATEGORIES:
         for part, rows in offers(category).items():
             write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
-    files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
-    dataset = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
-    registry = r.Registry(datasets={products.DATASET: dataset})
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    register(tmp_path / "data", monkeypatch)
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
     caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_tokens, lacking
     for function in caches:
         function.cache_clear()
