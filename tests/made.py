@@ -1,4 +1,6 @@
 "Encoders, worlds and experiments that several tests use: small, random, made here."
+import gzip
+import json
 import os
 from html.parser import HTMLParser
 
@@ -148,6 +150,19 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+
+def write(path, content):
+    "Write a file: bytes, a text, or a list of lines, those that are neither as JSON; packed where its name says so."
+    def encoded(part):
+        if isinstance(part, bytes):
+            return part
+        return (part if isinstance(part, str) else json.dumps(part)).encode()
+
+    data = b"".join(encoded(line) + b"\n" for line in content) if isinstance(content, list) else encoded(content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
 
 
 def pin(folder):

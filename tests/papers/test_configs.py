@@ -93,14 +93,14 @@ def test_nothing_committed_is_a_link_or_large_or_knows_this_machine():
             assert not home.search(path.read_text("utf-8")), path
 
 
-@pytest.mark.parametrize("corpus, worlds", [
-    ({"name": "quora"}, 1),
-    ({"name": "authors", "task": "authors", "world": {"name": "authors", "seed": 1}}, 1),
+@pytest.mark.parametrize("corpus, field, value", [
+    ({"name": "quora"}, "worlds", 1), ({"name": "quora"}, "redraw", True),
+    ({"name": "authors", "task": "authors", "world": {"name": "authors", "seed": 1}}, "worlds", 1),
 ])
-def test_worlds_that_cannot_be_are_refused(corpus, worlds):
-    with pytest.raises(ValidationError, match="worlds"):
-        BlockConfig(
-            encoders=["x"], corpora=[corpus], methods=["y"], training=PLAIN, seeds=[0], evaluate=["iid"], worlds=worlds)
+def test_replicates_that_cannot_be_are_refused(corpus, field, value):
+    with pytest.raises(ValidationError, match=field):
+        BlockConfig(encoders=["x"], corpora=[corpus], methods=["y"], training=PLAIN, seeds=[0], evaluate=["iid"],
+                    **{field: value})
 
 
 PLAIN = {"learning_rate": 1e-3, "epochs": 1, "batch_size": 8}

@@ -21,7 +21,7 @@ from debias_nb.papers.tasks import pairs as task
 from debias_nb.runs.records import Store
 from debias_nb.runs.runner import run_all
 from debias_nb.runs.tasks import lacking
-from made import STATIC, experiment, pin, register
+from made import STATIC, experiment, pin, register, write
 
 
 def pairs(*rows, name="made"):
@@ -31,11 +31,6 @@ def pairs(*rows, name="made"):
 
 def questions(p, hard=True):
     return {q.fold(t, hard) for t in p.left + p.right}
-
-
-def write(path, data):
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
 
 
 # ---- reading
