@@ -1,4 +1,6 @@
 "Encoders, worlds and experiments that several tests use: small, random, made here."
+import gzip
+import json
 import os
 from html.parser import HTMLParser
 
@@ -15,7 +17,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, RobertaConfig
 from transformers import RobertaForSequenceClassification
 
-from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
+from debias_nb.data import registry
+from debias_nb.data.registry import CONVERSION_FILE, Conversion, DataFile, DataSet, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 
 from debias_nb.runs.config import BlockConfig, ExperimentConfig
@@ -139,11 +142,36 @@ class Page(HTMLParser):
         assert self.open and self.open.pop() == tag, (tag, self.getpos())
 
 
+def write(path, content):
+    "Write a file: bytes, a text, or a list of lines, those that are neither as JSON; packed where its name says so."
+    def encoded(part):
+        if isinstance(part, bytes):
+            return part
+        return (part if isinstance(part, str) else json.dumps(part)).encode()
+
+    data = b"".join(encoded(line) + b"\n" for line in content) if isinstance(content, list) else encoded(content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
 def pin(folder):
     "Write the hashes of a folder's files next to them, as a conversion does: runs take no others."
     pins = {path.name: Pin.from_path(path) for path in folder.iterdir()}
     note = Conversion(dataset=folder.name, settings={}, counts={}, sources={}, files=pins)
     (folder / CONVERSION_FILE).write_text(note.model_dump_json())
+
+
+def register(root, monkeypatch):
+    "Make each folder of `root` a data set of made-up files, and these the only ones."
+    datasets = {}
+    for folder in root.iterdir():
+        files = tuple(DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
+        datasets[folder.name] = DataSet(
+            files=files, title="made up", licence="none", citation="none", by_hand="made here")
+    made_up = registry.Registry(datasets=datasets)
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(root))
+    monkeypatch.setattr(registry, "load_registry", lambda path=None: made_up)
 
 
 def read_page(text):

@@ -1,5 +1,7 @@
-"""Training on answers: methods share their start, weights reach the loss, checkpoints hold everything, runs repeat, bad
-input is told."""
+"""Training on answers: shuffled weights, a first stage, weights tried on fresh features, and bad input.
+
+What runs compute is held by `test_made_again`."""
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,15 +10,15 @@ import torch
 import made
 from debias_nb.checks import ConfigError
 from debias_nb.papers.tasks import answers as task
-from debias_nb.papers.tasks.answer_training import EpochSampler, Weigher, answer_model, answer_tokens
-from debias_nb.papers.tasks.answer_training import evaluate_answers, fit_answers, round_gradients
+from debias_nb.papers.tasks.answer_training import AnswerTrainer, Weigher, answer_model, answer_tokens
+from debias_nb.papers.tasks.answer_training import evaluate_answers, fit_answers
 from debias_nb.papers.tasks.answer_training import train_stages
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
 from debias_nb.runs.config import RunConfig
 from debias_nb.runs.settings import PairTraining
 from debias_nb.papers.settings.answers import AnswersCorpus, AnswersMethod, AnswersTraining, ScanConfig, TransferConfig
 from debias_nb.runs.runner import execute
-from debias_nb.papers.data.answers import Answers, planted_answers, shared_words
+from debias_nb.papers.data.answers import Answers, planted_answers
 from debias_nb.runs.records import TrainingFailed
 
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
@@ -24,19 +26,13 @@ CORPUS = AnswersCorpus(name="answers", task="answers", world=WORLD)
 SMALL = EncoderConfig(name="learned", kind="alignment", units=8, embedding=8)
 TRAINING = AnswersTraining(loss="cross-entropy", learning_rate=1e-2, epochs=2, batch_size=70)
 TOO_FAST = TRAINING.model_copy(update={"learning_rate": 1e38})
-PLAIN, SCAN = AnswersMethod(name="Finetuned"), AnswersMethod(name="SCAN", scan=ScanConfig(debias="paper"))
+PLAIN = AnswersMethod(name="Finetuned")
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
 def train():
     return planted_answers(WORLD, "train")
-
-
-@pytest.fixture(scope="module")
-def tokens(train):
-    "The answers as an untrained encoder reads them."
-    return answer_tokens(model_for(PLAIN, train).encoder, train)
 
 
 def model_for(method, answers, **changes):
@@ -49,10 +45,6 @@ def fit(method, answers, **changes):
     return model, fit_answers(model, answer_tokens(model.encoder, answers), run_of(method, **changes))
 
 
-def with_scan(**settings):
-    return AnswersMethod(name="x", scan=ScanConfig(**settings))
-
-
 def run_of(method, **changes):
     settings = {
         "paper": "scan", "experiment": "demo", "profile": "planted", "encoder": SMALL, "method": method,
@@ -61,74 +53,7 @@ def run_of(method, **changes):
     return RunConfig(**(settings | parts | changes))
 
 
-# the same steps on every processor
-
-def noisy(dtype, noise, train, method=SCAN):
-    "The weights after a training in which a sum differs in its last bits, as it does on another processor."
-    encoder = SMALL.model_copy(update={"dtype": dtype})
-    model = model_for(method, train, encoder=encoder)
-    model.encoder.aggregate.weight.register_hook(lambda gradient: gradient * (1 + noise))
-    model.encoder.vectors.weight.register_hook(lambda gradient: gradient * (1 - noise))
-    fit_answers(model, answer_tokens(model.encoder, train), run_of(method, encoder=encoder))
-    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
-
-
-@pytest.mark.slow
-def test_in_double_precision_the_last_bits_of_a_sum_change_nothing(train):
-    plain = noisy("fp64", 0., train)
-    assert plain.dtype == torch.float64
-    assert torch.equal(plain, noisy("fp64", 1e-15, train))
-    single = noisy("fp32", 0., train)
-    assert not torch.equal(single, noisy("fp32", 1e-7, train)) # the last bit of single precision
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_gradients_are_rounded_to_the_same_share_of_their_largest_whatever_its_size(scale):
-    weight = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
-    weight.grad = scale * torch.tensor([.9, .3, 1e-9], dtype=torch.float64)
-    exact = weight.grad.clone()
-    round_gradients(torch.optim.SGD([weight]))
-    assert weight.grad[2] == 0
-    distance = (weight.grad - exact).abs()
-    assert 0 < distance.max() <= exact[0] * 2**-20
-
-
-# what training begins with
-
-def weights_of(module):
-    return torch.cat([weight.detach().flatten() for weight in module.parameters()])
-
-
-def test_the_seed_alone_decides_and_methods_share_their_start(train):
-    first = model_for(PLAIN, train)
-    torch.rand(7)
-    assert torch.equal(weights_of(first), weights_of(model_for(PLAIN, train)))
-    assert torch.equal(weights_of(first.encoder), weights_of(model_for(SCAN, train).encoder))
-    assert not torch.equal(weights_of(first.encoder), weights_of(model_for(PLAIN, train, seed=1).encoder))
-
-
-def test_batches_of_like_length_in_an_order_that_seed_and_epoch_alone_decide():
-    lengths = np.random.default_rng(0).integers(5, 128, 990)
-    sampler = EpochSampler(7, lengths.tolist(), seed=0)
-    first = list(sampler)
-    sampler.set_epoch(1)
-    second = list(sampler)
-    sampler.set_epoch(0)
-    assert list(sampler) == first != second
-    assert sorted(first) == sorted(second) == list(range(990))
-    batches = lengths[first[:987]].reshape(-1, 7) # the last one is shorter
-    assert batches.std(1).mean() < .2 * lengths.std()
-    assert abs(np.corrcoef(np.arange(35), batches[:35].max(1))[0, 1]) < .5, "transformers' own go from long to short"
-
-
-# what the weights do to the loss
-
-@pytest.mark.parametrize("settings", [
-    {}, {"weights": "oracle"}, {"weights": "uniform", "debias": "released"}])
-def test_learned_weights_and_debiasing_change_the_encoder(train, settings):
-    plain, variant = (fit(method, train)[0].encoder.state_dict() for method in (PLAIN, with_scan(**settings)))
-    assert any(not torch.equal(values, plain[name]) for name, values in variant.items())
-
+# weights
 
 def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
     model = model_for(PLAIN, train)
@@ -142,14 +67,33 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
     assert not torch.equal(weights, shuffle)
 
 
-def test_the_oracle_makes_overlap_say_nothing(tokens):
-    "Half of each class's weight is on candidates that share many words."
-    weights = Weigher(ScanConfig(weights="oracle"), tokens).oracle
-    assert tokens.conflicting.tolist() == [shared != label for shared, label in zip(tokens.overlap, tokens.labels)]
-    for label in (0, 1):
-        of_class = tokens.labels == label
-        share = weights[of_class & tokens.overlap].sum() / weights[of_class].sum()
-        assert float(share) == pytest.approx(.5)
+def trainer_of(weight, steps):
+    "As much of a trainer as a step of it looks at."
+    def weigher(hidden, labels, rows):
+        return torch.full((len(labels),), weight)
+
+    weigher.scan = SimpleNamespace(weights="uniform")
+    weigher.fresh_losses = lambda weights, hidden, labels: {}
+    model = SimpleNamespace(head=lambda hidden, labels, weights: {"sw": torch.tensor(1.)})
+    state = SimpleNamespace(global_step=0, max_steps=steps)
+    return SimpleNamespace(model=model, weigher=weigher, state=state, contrast=1., history=[], diary=[], fresh=[])
+
+
+def steps_of(trainer):
+    for trainer.state.global_step in range(trainer.state.max_steps):
+        inputs = {"labels": torch.tensor([0, 1]), "row": torch.tensor([0, 1])}
+        AnswerTrainer.compute_loss(trainer, lambda inputs: torch.ones(2, 3), inputs)
+    return [line["step"] for line in trainer.fresh]
+
+
+@pytest.mark.parametrize("steps, moments", [(24, [*range(0, 24, 3)]), (4, [0, 1, 2, 3])])
+def test_weights_are_tried_at_eight_moments_of_a_training(steps, moments):
+    assert steps_of(trainer_of(1., steps)) == moments
+
+
+def test_weights_that_sum_to_nothing_end_a_training():
+    with pytest.raises(TrainingFailed, match="the weights of a batch sum to 0: take a smaller learning rate"):
+        steps_of(trainer_of(0., 4))
 
 
 # bad input
@@ -213,31 +157,6 @@ def test_questions_without_a_right_answer_are_excluded_and_counted():
     values, resamples, by_question = evaluate_answers(np.array([1., 0, 1, 0, 3]), toy)
     assert values["excluded"] == 1 and len(by_question) == 2 and values["map"] == 1.
     assert set(resamples) >= {"map", "mrr", "p1"}
-
-
-def test_questions_are_split_by_whether_counting_words_misleads():
-    answers = planted_answers(WORLD, "iid")
-    values, _, by_question = evaluate_answers(shared_words(answers), answers)
-    misled_part = values["misled"]
-    assert values["map"] == pytest.approx(misled_part * values["map[misled]"] + (1 - misled_part) * values["map[led]"])
-    assert np.mean(by_question) == pytest.approx(values["map"], abs=1e-4)
-    assert values["map[led]"] > values["map[misled]"]
-
-
-# runs
-
-def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests():
-    noisy = CORPUS.model_copy(update={"flip": .2})
-    for part, share in (("train", .2), ("dev", 0)):
-        clean, flipped_labels = (task.training_answers(corpus, part).labels for corpus in (CORPUS, noisy))
-        assert (clean != flipped_labels).sum() == round(share * len(clean))
-    complete, bent = (task.evaluation_answers(name, CORPUS) for name in ("iid", "iid perturbed"))
-    changes = sum(text != bent_text for text, bent_text in zip(complete.answers, bent.answers))
-    assert changes == bent.counts["perturbed candidates"] == round(.3 * len(complete))
-    assert complete.questions == bent.questions and (complete.labels == bent.labels).all()
-    counts_of, _ = task.counts(CORPUS)
-    assert counts_of["planted #Q Train"] == WORLD.questions
-    assert counts_of["planted #A Test"] == WORLD.tests * WORLD.candidates
 
 
 def test_a_run_and_its_answers_are_refused(monkeypatch):

@@ -1,5 +1,4 @@
 "Texts with authors and topics: faults of files, signatures, splits without leakage, queries and targets."
-import json
 from collections import Counter
 
 import numpy as np
@@ -13,6 +12,7 @@ from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts, planted_texts, read_pan_pairs
 from debias_nb.papers.data.authors import read_author_texts, strip_quotes, strip_signatures
 from debias_nb.data.registry import DataError
+from made import write
 
 SMALL = {"authors": 80, "test_authors": 60, "tokens": 40, "topics": 6, "unseen_topics": 4}
 few = settings(max_examples=40)
@@ -34,15 +34,6 @@ def world(part, likeness=0., **dials):
 def from_rows(*rows):
     "Texts of rows of author, topic and text."
     return Texts("toy", *map(list, zip(*rows)))
-
-
-def write(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
-def jsonl(path, rows):
-    return write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +84,7 @@ TRUTH = {"id": "x", "authors": [1, 2]}
 ])
 def test_bad_pairs_are_named(tmp_path, pairs, truths, words):
     with pytest.raises(DataError, match=words):
-        read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", pairs), jsonl(tmp_path / "truth.jsonl", truths))
+        read_pan_pairs(write(tmp_path / "pairs.jsonl", pairs), write(tmp_path / "truth.jsonl", truths))
 
 
 # ---------------------------------------------------------------- splits

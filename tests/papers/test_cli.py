@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import nbformat
-import numpy as np
 import papermill
 import pytest
 import yaml
@@ -20,17 +19,11 @@ from debias_nb.papers import notebooks
 from debias_nb.runs import runner
 from debias_nb.commands.cli import app
 from debias_nb.checks import ConfigError
-from debias_nb.data.pairs import load_questions
-from debias_nb.data.registry import UnknownData
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.origin import processor
-from debias_nb.runs.origin import Start
-from debias_nb.runs.records import Store, failed_record
+from debias_nb.runs.records import Store
 from debias_nb.papers.pages.facts import Facts
-from debias_nb.papers.pages.frame import only
-from debias_nb.papers.pages.report import all_cells
-from debias_nb.runs.tasks import lacking
-from made import STATIC, experiment, record_of
+from made import experiment, record_of
 
 ROOT = Path(__file__).parents[2]
 ENV = os.environ | {
@@ -39,8 +32,6 @@ ENV = os.environ | {
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
 # they speak of all configurations, of claims, or of published scores
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "errata.ipynb", "as_printed.ipynb",
-                                        "facts.ipynb", "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb")
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
@@ -168,17 +159,6 @@ def test_a_command_of_a_clone_says_so_before_it_asks_for_a_package(tmp_path, mon
 
 # running, failing, going on
 
-def text(path):
-    "What the cells of an executed notebook have printed or shown as Markdown."
-    texts = []
-    for cell in nbformat.read(path, 4).cells:
-        for output in cell.get("outputs", []):
-            output_text = output.get("text") or output.get("data", {}).get("text/markdown")
-            if output_text:
-                texts.append(output_text)
-    return texts
-
-
 @pytest.mark.slow
 def test_parameters_reach_the_notebook(project, monkeypatch):
     project.add("good", "import os; print(os.getcwd(), seeds, weight, fresh, profile)")
@@ -189,7 +169,7 @@ def test_parameters_reach_the_notebook(project, monkeypatch):
     run = shell("run", "toy/good", "-p", "seeds=[7, 8]", "-p", "weight=1e-1", "--fresh")
     assert run.exit_code == 0, run.output
     (notebook,) = project.executed.glob("good.planted.*.ipynb")
-    assert text(notebook) == [f"{project.folder} [7, 8] 0.1 True planted\n"]
+    assert f"{project.folder} [7, 8] 0.1 True planted\\n" in notebook.read_text("utf-8")
     assert (project.notebooks / "good.ipynb").read_bytes() == template
 
 
@@ -305,7 +285,7 @@ def test_runs_whose_records_are_there_import_no_task(monkeypatch):
 
 
 @pytest.mark.parametrize("narrowing, name", [
-    ({"seeds": []}, "seeds"), ({"seeds": [-1]}, "-1"), ({"seeds": [10**23]}, "seeds"), ({"seeds": [1, 1]}, "seeds"),
+    ({"seeds": [10**23]}, "seeds"),
     ({"methods": []}, "methods"), ({"encoders": []}, "encoders"),
     ({"weight": float("nan")}, "weight"), ({"weight": float("inf")}, "weight"), ({"weight": -1.}, "weight"),
 ])
@@ -356,19 +336,6 @@ def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
     assert process.returncode == 0 and process.stdout.endswith("False\n"), process.stderr + process.stdout
 
 
-def made_up_numbers(run, i, rng):
-    "A record of an invented run; every third has failed."
-    if i % 3 == 1:
-        return failed_record(run, Start(), "the loss is nan", 7)
-    tests = [test for test in run.evaluate if test != "superuser"]
-    curve = {"step": [1, 2], "erm": [.2, .1]}
-    if run.method.regularizer != "none":
-        curve |= {"raw": [.1, .1], "weighted": [.01, .01]}
-    metrics = {test: {"auc05": rng.random(), "auc": rng.random()} for test in tests}
-    replicates = {test: {"auc05": rng.random(20).tolist()} for test in tests}
-    return record_of(run, metrics, curve=curve, replicates=replicates)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("content, options, sentence", [
     ("left,right,label\na a,b,yes\nc,d d,no\n", [], "--match VALUE"), ("a,b,c\n1,2,3\n", [], "a (no texts)"),
@@ -383,39 +350,6 @@ def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, cont
     assert message.startswith("2 False") and sentence in message
 
 
-def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
-    "Invented numbers of methods without what they are compared with: a page says what is there and what failed."
-    shutil.copytree(ROOT / "experiments/printed", tmp_path / "experiments/printed")
-    shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
-    shutil.copy(ROOT / "settings.ini", tmp_path)
-    for name in (
-        "experiments/itvreg/table03.yaml", "experiments/as_printed.yaml", "experiments/costs.yaml",
-        "experiments/questions.yaml",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    store = Store(tmp_path / "experiments")
-    runs = [run for run in load_experiment("itvreg/table03", "small").runs()
-            if run.method.name not in ("Base", "Finetuned")]
-    rng = np.random.default_rng(0)
-    for i, run in enumerate(runs[::2]):
-        store.append(made_up_numbers(run, i, rng))
-
-    result = shell("report", "--out", "pages")
-    assert result.exit_code == 0, result.output
-    assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"README.md"}
-    page = (tmp_path / "pages/itvreg/table03.md").read_text()
-    cells = only(all_cells(), profile="small")
-    run_ids = {record["id"] for record in store.all() if record["status"] == "finished"}
-    assert {*cells.records.explode().dropna()} == run_ids
-    assert f"{len(run_ids)} of " in page
-    assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
-    assert "skip_exec" not in page and "from debias_nb" not in page, "code is left out"
-    assert str(tmp_path) not in page and str(ROOT) not in page
-    assert only(cells, status="failed").why.str.contains("training stopped: the loss is nan").any()
-
-
 # agreement
 
 @pytest.fixture
@@ -428,41 +362,35 @@ def nothing_run(tmp_path, monkeypatch):
     return tmp_path
 
 
-def agree(folder, run, score, own_score, cpu=None): # cpu: that the record was made on; None: this one
-    "What `agree` says of a run that has some metrics in its record, and others here."
-    record = record_of(run, {"iid": score})
-    record["environment"]["cpu"] = cpu or processor()
-    Store(folder / "experiments").append(record)
-    Store(folder / "_runs").append(record_of(run, {"iid": own_score}))
-    return shell("agree")
+BF16 = {"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}
+LEARNED = {"kind": "alignment", "units": 8}
 
 
-@pytest.mark.parametrize("score, own_score, exit_code", [
-    ({"auc05": .5}, {"auc05": .50009}, 0), ({"auc05": .5}, {"auc05": .5002}, 1), ({"map": .5}, {"map": .6}, 1),
-    ({"queries": 13.}, {"queries": 14.}, 1), ({"auc05": .5, "auc": .8}, {"auc05": .5}, 1),
-], ids=["near", "apart", "another metric", "a count", "absent"])
-def test_agreement_fails_on_wrong_values(nothing_run, score, own_score, exit_code):
-    run = experiment(["Finetuned"], [0]).runs()[0]
-    result = agree(nothing_run, run, score, own_score, "another")
-    assert result.exit_code == exit_code and "1 of 1 committed planted runs" in result.stdout
-    assert (f"{run.id}, iid, " in result.stdout) == bool(exit_code)
-
-
-@pytest.mark.parametrize("parts, cpu, difference, exit_code, count", [
-    ({"kind": "transformer"}, "another", .009, 0, 1),
-    ({"kind": "transformer"}, "another", .011, 1, 1),
-    ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm"}, "another", .011, 1, 1),
-    ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}, "another", .3, 1, 0),
-    ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}, None, .3, 1, 1),
-    ({"kind": "alignment", "units": 8, "dtype": "fp64"}, "another", .0002, 1, 1),
-    ({"kind": "alignment", "units": 8}, "another", .3, 1, 1),
+@pytest.mark.parametrize("encoder, cpu, recorded, here, exit_code, count", [
+    ({}, "another", {"auc05": .5}, {"auc05": .50009}, 0, 1),
+    ({}, "another", {"auc05": .5}, {"auc05": .5002}, 1, 1),
+    ({}, "another", {"map": .5}, {"map": .6}, 1, 1),
+    ({}, "another", {"queries": 13.}, {"queries": 14.}, 1, 1),
+    ({}, "another", {"auc05": .5, "auc": .8}, {"auc05": .5}, 1, 1),
+    ({"kind": "transformer"}, "another", {"auc05": .5}, {"auc05": .509}, 0, 1),
+    ({"kind": "transformer"}, "another", {"auc05": .5}, {"auc05": .511}, 1, 1),
+    (BF16 | {"dtype": "fp32"}, "another", {"auc05": .5}, {"auc05": .511}, 1, 1),
+    (BF16, "another", {"auc05": .5}, {"auc05": .8}, 1, 0),
+    (BF16, processor(), {"auc05": .5}, {"auc05": .8}, 1, 1),
+    (LEARNED | {"dtype": "fp64"}, "another", {"auc05": .5}, {"auc05": .5002}, 1, 1),
+    (LEARNED, "another", {"auc05": .5}, {"auc05": .8}, 1, 1),
 ])
-def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, exit_code, count):
-    run = experiment(["Finetuned"], [0]).runs()[0]
-    run = run.model_copy(update={"encoder": run.encoder.model_copy(update=parts)})
-    result = agree(nothing_run, run, {"auc05": .5}, {"auc05": .5 + difference}, cpu)
+def test_what_is_compared_and_how_closely(nothing_run, encoder, cpu, recorded, here, exit_code, count):
+    run, = experiment(["Finetuned"], [0]).runs()
+    run = run.model_copy(update={"encoder": run.encoder.model_copy(update=encoder)})
+    record = record_of(run, {"iid": recorded})
+    record["environment"]["cpu"] = cpu
+    Store(nothing_run / "experiments").append(record)
+    Store(nothing_run / "_runs").append(record_of(run, {"iid": here}))
+    result = shell("agree")
     assert result.exit_code == exit_code, result.stdout
     assert f"{count} of 1 committed planted runs were made here too" in result.stdout
+    assert (f"{run.id}, iid, " in result.stdout) == bool(exit_code)
     assert ("1 runs are not compared: " in result.stdout) == (not count)
 
 
@@ -510,34 +438,3 @@ def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
 
 
 # data that nobody can tell from others
-
-@pytest.fixture
-def own_superuser(tmp_path, monkeypatch):
-    "Somebody's own pairs as SuperUser."
-    folder = tmp_path / "data/superuser"
-    folder.mkdir(parents=True)
-    for file, item in (("train.tsv", "lamp"), ("test.tsv", "chair")):
-        lines = [f"{i % 2}\t{item} number {i}\t{item} of kind {i}\n" for i in range(40)]
-        (folder / file).write_text("".join(lines))
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    lacking.cache_clear()
-    yield
-    lacking.cache_clear()
-
-
-def test_pairs_placed_under_a_name_become_no_row_of_it(own_superuser, tmp_path):
-    "Nothing is trained, nothing is written, and it is said why."
-    assert len(load_questions("superuser", "train")) == 40, "a reader takes them"
-    small = load_experiment("itvreg/table03", "small", ROOT).runs()
-    runs = [run for run in small if run.corpus and run.corpus.name == "superuser"]
-    runs = [run.model_copy(update={"encoder": STATIC}) for run in runs] # one that is at hand everywhere
-    assert runs
-    store = Store(tmp_path / "records")
-    out = runner.run_all(runs[:2], store, workers=1, progress=False)
-    assert not out.records and not out.trained and store.all() == []
-    for reason in out.missing.values():
-        assert "superuser/train.tsv is not used" in reason and "no hash of this file is known" in reason
-    with pytest.raises(UnknownData):
-        runner.execute(runs[0])
-    assert store.all() == []

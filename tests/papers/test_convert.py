@@ -1,6 +1,4 @@
 "Corpora placed by hand: from a miniature of the published files to a run of the paper profile that lacks no data."
-import gzip
-import json
 import warnings
 
 import pandas as pd
@@ -18,6 +16,7 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.runs.runner import task_of
 from debias_nb.runs.tasks import lacking
 from dry import stand_in
+from made import write
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +32,9 @@ def data(tmp_path, monkeypatch):
 
 
 def put(folder, files):
-    "Files by name: a text, a list of objects (JSON lines), packed where the name ends in .gz."
-    folder.mkdir(parents=True, exist_ok=True)
+    "Write files by name."
     for name, content in files.items():
-        if not isinstance(content, str):
-            content = "".join(json.dumps(row) + "\n" for row in content)
-        raw = content.encode()
-        (folder / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+        write(folder / name, content)
     return folder
 
 

@@ -13,14 +13,15 @@ from hypothesis import given, settings, strategies as st
 from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as q
 from debias_nb.papers.data import products
-from debias_nb.data import registry as r
 from debias_nb.data.registry import DataError, UnknownData
 from debias_nb.runs.config import RunConfig
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.papers.tasks import pairs as task
+from debias_nb.runs.records import Store
+from debias_nb.runs.runner import run_all
 from debias_nb.runs.tasks import lacking
-from made import STATIC, pin
+from made import STATIC, experiment, pin, register, write
 
 
 def pairs(*rows, name="made"):
@@ -30,11 +31,6 @@ def pairs(*rows, name="made"):
 
 def questions(p, hard=True):
     return {q.fold(t, hard) for t in p.left + p.right}
-
-
-def write(path, data):
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
 
 
 # ---- reading
@@ -185,6 +181,11 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
     assert q.load_questions("forum", "test").left == ["Is sudo safe?"] * 2
     with pytest.raises(UnknownData, match="forum/a.tsv is not used"):
         task.training_pairs(PairsCorpus(name="forum"))
+    run = experiment(["Finetuned"], [0]).runs()[0].model_copy(update={"corpus": PairsCorpus(name="forum")})
+    store = Store(superuser.parent / "records")
+    outcome = run_all([run], store, workers=1, progress=False)
+    assert "no hash of this file is known" in outcome.missing[run.id] and not outcome.trained and not store.all()
+    lacking.cache_clear()
     pin(folder)
     assert task.training_pairs(PairsCorpus(name="forum")).left == train.left
     (superuser.parent / "datasets.yaml").write_text(OWN_REGISTRY.replace("questions", "answers"))
@@ -239,12 +240,8 @@ def folder(tmp_path, monkeypatch):
     for category in products.CATEGORIES:
         for part, rows in offers(category).items():
             write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
-    files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
-    dataset = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
-    registry = r.Registry(datasets={products.DATASET: dataset})
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    register(tmp_path / "data", monkeypatch)
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
     caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_tokens, lacking
     for function in caches:
         function.cache_clear()

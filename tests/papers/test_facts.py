@@ -1,5 +1,6 @@
 "Facts: how they look, that the file has all of them, and that the heads of findings follow from them."
 import json
+import random
 import re
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from debias_nb.papers.pages.claims import ask
 from debias_nb.papers.pages.compare import BETTER, OPEN, WITHIN, WORSE
 from debias_nb.papers.pages.facts import Fact, Facts
 from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.tables import replace_names
 
 ROOT = Path(__file__).parents[2]
 FACTS = Facts.read()
+NUMBER = re.compile(r"(?<![\w.,@/#-])[+−]?\d+(?:,\d{3})*(?:\.\d+)?%?(?![\w]|\.\d)")
 
 
 @pytest.mark.parametrize("fact, text", [
@@ -56,6 +59,43 @@ def test_a_notebook_outside_of_papers_shows_the_estimates_of_today(name):
     shown = re.findall(r"[+−]?\d+\.\d+ \[[+−]?\d+\.\d+, [+−]?\d+\.\d+\]", json.dumps(
         [cell.get("outputs") for cell in cells], ensure_ascii=False))
     assert shown and [estimate for estimate in shown if estimate not in today] == []
+
+
+def parts_of(name: str) -> list[str]: # name: of a notebook in `nbs/`
+    "Return what cells that name facts say today, without addresses of links: they differ where a text is read."
+    parts = []
+    for cell in json.loads((ROOT / f"nbs/{name}.ipynb").read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if source.startswith("%%markdown"):
+            parts.append(replace_names(FACTS.render(source.partition("\n")[2])))
+        elif "facts.render" in source:
+            exec(source, {"facts": FACTS, "Markdown": lambda text: parts.extend(text.split("\n\n"))})
+    return [without_addresses(part) for part in parts]
+
+
+def without_addresses(text: str) -> str:
+    return re.sub(r"\]\([^)]*\)", "]", text).strip()
+
+
+def turned(number: str, draw: random.Random) -> str:
+    "Return a number with another sign or another digit."
+    sign = {"+": "−", "−": "+"}.get(number[0])
+    if sign and draw.random() < .5:
+        return sign + number[1:]
+    place = draw.choice([place for place, letter in enumerate(number) if letter.isdigit()])
+    return number[:place] + draw.choice("0123456789".replace(number[place], "")) + number[place + 1:]
+
+
+@pytest.mark.parametrize("name, page", [
+    ("index", "README.md"), ("papers/findings", "reports/FINDINGS.md"),
+    ("papers/studies/new_data", "reports/studies/new_data.md")])
+def test_a_page_says_what_its_facts_say_and_each_turned_number_is_seen(name, page):
+    text, parts, draw = without_addresses((ROOT / page).read_text("utf-8")), parts_of(name), random.Random(0)
+    assert parts and [part for part in parts if part not in text] == []
+    numbers = [(part, match) for part in parts for match in NUMBER.finditer(part)]
+    for part, match in draw.sample(numbers, min(60, len(numbers))):
+        changed = part[:match.start()] + turned(match.group(), draw) + part[match.end():]
+        assert any(one not in text.replace(part, changed) for one in parts), (part, changed)
 
 
 def test_a_changed_digit_of_a_table_is_noticed():

@@ -1,4 +1,4 @@
-"Pages that name claims, made from the records of a project that is made here."
+"Pages that are made from the records of a project that is made here; some of its runs have failed, some are not there."
 import shutil
 from pathlib import Path
 
@@ -16,13 +16,14 @@ from debias_nb.papers.pages.execution import _lacks_runs
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_some, write_tables
 from debias_nb.runs.config import load_experiment
-from debias_nb.runs.records import Start, Store, make_record
+from debias_nb.runs.origin import Start
+from debias_nb.runs.records import Store, failed_record
+from made import record_of
 
 
 ROOT = Path(__file__).parents[2]
-METHODS = ["Base", "Finetuned", "ITVReg", "OutReg", "ITVAug"]
 TESTS = ("askubuntu", "quora")
-LEVELS = {"Base": -.1, "Finetuned": 0, "ITVReg": .05, "OutReg": -.05} # method -> what it adds to plain fine-tuning
+LEVELS = {"Base": -.1, "Finetuned": 0, "ITVReg": .05} # method -> what it adds to plain fine-tuning; ITVAug has failed
 
 
 def configuration(name, **changes):
@@ -30,31 +31,28 @@ def configuration(name, **changes):
     table = {"id": name, "columns": [
         {"label": f"Quora -> {test}", "corpus": "quora", "evaluate": test, "shift": "iid" if test == "quora" else "ood"}
         for test in TESTS]}
-    masked = {"mask_share": .5}
     methods = [{"name": "Base", "trained": False}, {"name": "Finetuned"},
-               {"name": "ITVReg", "regularizer": "itvreg", "weight": .1} | masked,
-               {"name": "OutReg", "regularizer": "outreg", "weight": .1},
-               {"name": "ITVAug", "augmentation": "itvaug"} | masked]
+               {"name": "ITVReg", "regularizer": "itvreg", "weight": .1, "mask_share": .5},
+               {"name": "ITVAug", "augmentation": "itvaug", "mask_share": .5}]
     return {
         "title": f"Does {name} help?",
         "scale": "numbers that were made up",
         "encoders": [{"name": "potion-base-2M", "kind": "static"}],
         "methods": methods,
-        "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}], "methods": METHODS,
-                    "evaluate": list(TESTS),
+        "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}],
+                    "methods": [method["name"] for method in methods], "evaluate": list(TESTS),
                     "training": {"learning_rate": .1, "epochs": 1, "batch_size": 8}, "seeds": [0, 1, 2, 3, 4, 5]}],
         "tables": [table], "small": {}} | changes
 
 
-def record_of(run, rng):
-    "A record of a run that nobody made."
+def record_with_its_level(run, rng):
+    "A record of a run that nobody made; those without a level have failed."
+    if run.method.name not in LEVELS:
+        return failed_record(run, Start(), "the loss is nan", 7)
     values = {test: .5 + LEVELS[run.method.name] + rng.normal(0, .001) for test in TESTS}
     replicates = {test: {"auc05": (value + np.random.default_rng(7).normal(0, .001, 20)).tolist()}
                   for test, value in values.items()}
-    record = make_record(
-        run, {test: {"auc05": value} for test, value in values.items()}, start=Start(), replicates=replicates,
-        data={"train": {"fingerprint": "ab" * 32}}, encoder={"name": run.encoder.name, "fingerprint": "cd" * 32},
-        device="cpu", dtype="fp32", peak_memory=1, curve={})
+    record = record_of(run, {test: {"auc05": value} for test, value in values.items()}, replicates=replicates)
     record["environment"]["dirty"] = False # whatever the state of this checkout
     return record
 
@@ -100,8 +98,7 @@ def project(tmp_path_factory):
         path = root / f"experiments/studies/itvreg/{name}.yaml"
         path.write_text(yaml.safe_dump(configuration(name, **settings)), "utf-8")
         for run in load_experiment(f"itvreg/{name}", "small", root).runs():
-            if run.method.name in LEVELS:
-                Store(root / "experiments").append(record_of(run, rng))
+            Store(root / "experiments").append(record_with_its_level(run, rng))
     printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value}
                      for name, value in PAPER_VALUES.items()]
     table = {"caption": "made up", "metric": "auc05", "unit": "percent", "cells": printed_cells}
@@ -148,8 +145,12 @@ def test_a_page_is_written_with_its_answer_first_and_goes_on_where_runs_lack(in_
     write_tables(tmp_path, results)
     rows, cells = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("differences", "cells"))
     assert set(rows.table) == {"demo", "more"} and set(rows.method) == {*LEVELS} - {"Finetuned"}
-    assert cells.value.notna().all() and {*all_cells("itvreg").status} == {"measured", "not run"}
-    assert (all_cells("itvreg").profile == "paper").sum() == 3
+    assert {*cells.method} == {*LEVELS} and cells.value.notna().all()
+    everything = all_cells("itvreg")
+    assert {*everything.status} == {"measured", "failed", "not run"} and (everything.profile == "paper").sum() == 3
+    assert everything.why.str.contains("training stopped: the loss is nan").any()
+    assert "nan" not in page.replace("the loss is nan", "") and "None" not in page
+    assert "from debias_nb" not in page and str(in_project) not in page, "code and places are left out"
     with pytest.raises(ConfigError, match="no paper 'itvre'; did you mean 'itvreg'"):
         all_cells("itvre")
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from debias_nb.data.registry import DataError, MissingData, load_registry, locate
 from debias_nb.papers.data import answers as qa
+from made import write
 
 TRIPLE = ("question", "answer", "label")
 GRADE_COLUMNS = (*qa.COLUMNS, "grade")
@@ -17,11 +18,6 @@ def answers_of(*rows, name="made", grades=None, part=None):
     ids, answers, labels = zip(*rows)
     questions = [f"{i}?" for i in ids]
     return qa.Answers(name, list(ids), questions, list(answers), list(labels), grades, part=part)
-
-
-def write(path, data):
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
 
 
 def or_skip(find, *args, **kwargs):

@@ -1,4 +1,4 @@
-"Retrieval against brute force: with ties everywhere and in any block size. Its parts are checked in their notebook."
+"Retrieval against brute force: with ties everywhere and in any block size. `test_made_again` holds its parts."
 import math
 from dataclasses import replace
 
@@ -9,10 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from debias_nb.papers.data.titles import TitleTask
-from debias_nb.measures.metrics import bootstrap_weights
-from debias_nb.papers.tasks.retrieval import bin_shares, evaluate_retrieval, first_hits
-from debias_nb.papers.tasks.retrieval import frequency_bins, propensities
-from debias_nb.papers.tasks.retrieval import top_lists
+from debias_nb.papers.tasks.retrieval import evaluate_retrieval, first_hits, propensities, top_lists
 
 
 def integers(seed, n, d):
@@ -20,43 +17,18 @@ def integers(seed, n, d):
     return torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (n, d))).float()
 
 
-def table(queries, items, places=None):
-    "All scores as they are defined."
-    scores = (queries.double() @ items.double().T).float().numpy()
-    if places is not None:
-        rows = np.flatnonzero(np.asarray(places) >= 0)
-        scores[rows, np.asarray(places)[rows]] = -np.inf
-    return scores
-
-
-def p_at_1(scores, relevance):
-    "By brute force: the share of relevant items among those tied for the first place."
-    first = scores == scores.max(1, keepdims=True)
-    return (first & relevance).sum(1) / first.sum(1)
-
-
-def some_relevant(rng, n, m, share=.2):
-    marks = rng.random((n, m)) < share
-    marks[np.arange(n), rng.integers(m, size=n)] = True
-    return marks
-
-
-# ---------------------------------------------------------------- a task
-
-
-def toy(seed=0, n=60, m=150, **change):
-    "Vectors of queries and items, and a task on them."
-    rng = np.random.default_rng(seed)
-    places = np.where(rng.random(n) < .5, rng.integers(m, size=n), -1)
-    marks = some_relevant(rng, n, m, .05)
-    marks[np.arange(n)[places >= 0], places[places >= 0]] = False
-    marks[np.arange(n), (places + 1) % m] = True
+def toy(**change):
+    "Vectors of 60 queries and 150 items, and a task on them."
+    rng = np.random.default_rng(0)
+    queries, places = np.arange(60), np.where(rng.random(60) < .5, rng.integers(150, size=60), -1)
+    marks = rng.random((60, 150)) < .05
+    marks[queries[places >= 0], places[places >= 0]] = False
+    marks[queries, (places + 1) % 150] = True
     columns = dict(
-        relevance=sp.csr_matrix(marks), itself=places, categories=rng.choice(["Books", "Toys"], n),
-        frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3,
+        relevance=sp.csr_matrix(marks), itself=places, categories=rng.choice(["Books", "Toys"], 60),
+        frequency=rng.integers(0, 4, 150), accessory=rng.random(60) < .3,
     )
-    task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
-    return integers(seed, n, 3), integers(seed + 1, m, 3), task
+    return integers(0, 60, 3), integers(1, 150, 3), TitleTask("toy", ["q"] * 60, ["i"] * 150, **(columns | change))
 
 
 class Sizes(TorchDispatchMode):
@@ -87,9 +59,6 @@ def test_memory_is_bounded(search):
     assert 2**18 < sizes.largest <= 3 * 2**20
 
 
-# ---------------------------------------------------------------- precision
-
-
 def expected_gains(scores, gains, k):
     "What the first k places of one query hold, where a tie at the last is shared out evenly."
     edge = np.sort(scores)[::-1][k - 1]
@@ -105,8 +74,8 @@ def test_evaluation_is_that_of_brute_force(size):
     rng = np.random.default_rng(9)
     bars = (rng.random((60, 150)) < .1) & ~task.relevance.toarray()
     task = replace(task, excluded=sp.csr_matrix(bars))
-    scores = table(q, x, task.itself)
-    scores[bars] = -np.inf
+    scores = (q.double() @ x.double().T).float().numpy()
+    scores[task.barred.toarray()] = -np.inf
     marks = task.relevance.toarray()
     worth = marks / propensities(task.frequency, task.frequency.sum())
     assert propensities([1], math.e**3, 1, 1) == pytest.approx(1 / 3)
@@ -117,32 +86,6 @@ def test_evaluation_is_that_of_brute_force(size):
         possible = sum(np.sort(worth[i])[::-1][:k].sum() for i in range(60))
         assert metrics[f"p{k}"] == pytest.approx(np.mean(hits))
         assert metrics[f"psp{k}"] == pytest.approx(gains / possible)
-
-
-# ---------------------------------------------------------------- propensities, parts
-
-
-def test_evaluation_agrees_with_its_parts():
-    q, x, task = toy()
-    metrics, resamples = evaluate_retrieval(q, x, task, replicates=20, seed=4)
-    scores = table(q, x, task.itself)
-    hits = p_at_1(np.where(np.isinf(scores), -99, scores), task.relevance.toarray())
-    shares = bin_shares(task.relevance, frequency_bins(task.frequency))
-    weights = {
-        "p1": np.ones(60),
-        "p1[Books]": task.categories == "Books",
-        "p1[Toys]": task.categories == "Toys",
-        "p1[ordinary]": ~task.accessory,
-    }
-    for b in range(5):
-        weights[f"p1[bin {b + 1}]"] = shares[:, b]
-    assert set(metrics) == set(weights) | {"p3", "p5", "psp1", "psp3", "psp5"}
-    assert set(resamples) == set(weights)
-    draws = bootstrap_weights(60, 20, 4)
-    for key, w in weights.items():
-        assert metrics[key] == pytest.approx(np.average(hits, weights=w))
-        assert resamples[key] == pytest.approx([np.average(hits, weights=d * w) for d in draws])
-    assert all(isinstance(v, float) and math.isfinite(v) for v in metrics.values())
 
 
 def test_what_is_not_known_is_left_out():
@@ -168,21 +111,6 @@ def test_vectors_that_do_not_fit_a_task_are_refused(change, words):
     if "ks" not in change:
         with pytest.raises(ValueError, match=words):
             top_lists(rows=[0], **arguments)
-
-
-def test_lists_for_case_studies_are_the_first_items():
-    q, x, task = toy()
-    lists = top_lists(q, x, task, [7, 3], k=4)
-    scores = table(q, x, task.itself)
-    marks = task.relevance.toarray()
-    for row, items in zip([7, 3], lists):
-        first = np.argsort(-scores[row], kind="stable")[:4]
-        assert items == [(i, scores[row, i], marks[row, i]) for i in first]
-        for entry in items:
-            assert [type(value) for value in entry] == [int, float, bool]
-
-
-# ---------------------------------------------------------------- who is first
 
 
 def test_what_has_no_first_hit_is_refused():

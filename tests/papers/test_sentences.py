@@ -5,7 +5,6 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as p
-from debias_nb.data import registry as r
 from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
 from debias_nb.data.registry import MissingData
@@ -13,6 +12,7 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.papers.data import labeled_pairs as task
 from debias_nb.papers.tasks import regularization_texts
+from made import register
 
 GRADE_FILE = "4.0\ta cat\ta kitten\n2\ta cat\ta dog\n3.9\ta mouse\tA CAT!\n\ta {kind}\ta mouse\n"
 NEWS = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n{rows}"
@@ -35,13 +35,7 @@ def files(tmp_path, monkeypatch):
     }
     for part, rows in parts.items():
         (folders["msr_paraphrase"] / f"{part}.tsv").write_bytes(NEWS.format(rows=rows).encode())
-    datasets = {}
-    for name, folder in folders.items():
-        files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
-        datasets[name] = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
-    registry = r.Registry(datasets=datasets)
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
+    register(tmp_path, monkeypatch)
     caches = task.training_pairs, task.evaluation_pairs
     for function in caches:
         function.cache_clear()

@@ -13,7 +13,6 @@ from debias_nb.data.pairs import QuestionPairs
 from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
-from debias_nb.runs.config import BlockConfig, ExperimentConfig
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.runs.settings import PairMethod, PairTraining, TextsConfig
 from debias_nb.papers.tasks import pairs, regularization_texts
@@ -185,25 +184,13 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
     everything = QuestionPairs("made", list(left), list(right), np.array(labels, "int8"))
     monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **options: everything)
     labeled_pairs.training_pairs.cache_clear()
-    block = BlockConfig(
-        encoders=("e",), corpora=(PairsCorpus(name="quora", share=.5, whole_groups=True),),
-        methods=("Base", "Finetuned"),
-        training=PairTraining(learning_rate=1, epochs=1, batch_size=2), seeds=(0, 1, 2), evaluate=("quora",),
-        redraw=True)
-    experiment = ExperimentConfig(
-        paper="itvreg", experiment="made", profile="small", title="", scale="", blocks=(block,),
-        encoders=(EncoderConfig(name="e", kind="static"),),
-        methods=(PairMethod(name="Base", trained=False), PairMethod(name="Finetuned")))
-    base, *runs = experiment.runs()
-    assert base.corpus is None and [run.seed for run in runs] == [run.corpus.share_seed for run in runs] == [0, 1, 2]
-    samples = [labeled_pairs.training_pairs(run.corpus) for run in runs]
+    samples = [labeled_pairs.training_pairs(PairsCorpus(name="quora", share=.5, share_seed=seed, whole_groups=True))
+               for seed in range(3)]
+    labeled_pairs.training_pairs.cache_clear()
     assert len({sample.info["fingerprint"] for sample in samples}) == 3
     for sample in samples:
         assert len(sample.labels) == 40 and sample.labels.sum() == 20
         assert set(Counter(text[:-1] for text in sample.left).values()) == {2}
-    labeled_pairs.training_pairs.cache_clear()
-    with pytest.raises(ValueError, match="redraw"):
-        block.model_validate(block.model_dump() | {"corpora": [PairsCorpus(name="quora")]})
 
 
 def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monkeypatch):
@@ -219,3 +206,11 @@ def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monke
         pairs.TASK.evaluate(None, run, "made", test_side, SimpleNamespace(metrics={}, replicates={}, data={}))
     assert samples[0] is None
     assert len(set(samples[1][:30])) == 1 and len(set(samples[1])) == 971
+
+
+def test_queries_of_a_synthetic_corpus_that_are_held_out_are_not_trained_on():
+    pairs = Catalog(WORLD).labeled_pairs()
+    corpus = PairsCorpus(name="catalogue", world=WORLD, holdout=.2)
+    parts = [labeled_pairs._part_of(pairs, corpus, part) for part in ("train", "heldout")]
+    assert not set(parts[0].group) & set(parts[1].group)
+    assert len(set(parts[1].group)) == round(.2 * len(set(pairs.group)))

@@ -85,14 +85,3 @@ def test_items_change_and_queries_stay(library):
                                        - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
     with pytest.raises(ConfigError, match="no evaluation set 'item'.*'items'"):
         titles.title_tasks("item", YEARS)
-
-
-def test_a_run_records_each_change_of_items():
-    run = RunConfig(
-        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED_TITLES,
-        evaluate=["iid", "items"],
-        method=PairMethod(name="Base", trained=False), eval_world=WORLD)
-    metrics = execute(run)["metrics"]
-    assert {*metrics["items"]} == {f"p1[{change}]" for change in titles.changed_items(PLANTED_TITLES)}
-    assert metrics["items"]["p1[types joined]"] <= min(metrics["items"][f"p1[{change}]"]
-                                                       for change in ("before", "types replaced"))

@@ -1,8 +1,6 @@
 """Reading, merging and splitting titles: bad input, properties on random data, damaged files.
 
 Its notebook has the published files."""
-import gzip
-import json
 import re
 
 import numpy as np
@@ -13,21 +11,7 @@ from scipy.sparse import csr_matrix
 
 from debias_nb.papers.data import title_splits as s, titles as t
 from debias_nb.data.registry import DataError
-
-
-def as_bytes(line):
-    "A line of a file: bytes as they are, text as UTF-8, anything else as JSON."
-    if isinstance(line, bytes):
-        return line
-    return (line if isinstance(line, str) else json.dumps(line)).encode()
-
-
-def put(path, *lines):
-    "Writes the lines to `path`, packed where its name says so."
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = b"".join(as_bytes(line) + b"\n" for line in lines)
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    return path
+from made import write
 
 
 def library(n=40, seed=0, **changes):
@@ -76,7 +60,7 @@ def lf(folder, **changes):
     "The files of an LF dataset in `folder`; those given as None are not written."
     for file, lines in (LF_FILES | changes).items():
         if lines is not None:
-            put(folder / file, *lines)
+            write(folder / file, lines)
     return folder
 
 
@@ -100,7 +84,7 @@ def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words
 
 def test_files_that_are_cut_short_are_damaged(tmp_path):
     entries = [{"uid": str(i), "title": f"Title {i * i}"} for i in range(5000)]
-    long = put(tmp_path / "tst.json.gz", *entries)
+    long = write(tmp_path / "tst.json.gz", entries)
     long.write_bytes(long.read_bytes()[:-1000])
     with pytest.raises(DataError, match=r"tst.json.gz: the file is damaged after line [\d,]{3,5} "):
         list(t.text_lines(long))
@@ -114,20 +98,19 @@ THREE_PAPERS = [
 
 
 def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_path):
-    papers = put(tmp_path / "m.txt", *THREE_PAPERS)
-    citations = put(
-        tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "P01-1 , P01-1", "X12-1 , P01-1")
+    papers = write(tmp_path / "m.txt", THREE_PAPERS)
+    citations = write(tmp_path / "c.txt", ["P00-1 , P01-1", "P02-1 , P01-1", "P01-1 , P01-1", "X12-1 , P01-1"])
     titles = t.read_aan(papers, citations)
     assert titles.queries == ["ZETA"] and titles.years.tolist() == [2001] and titles.items == ["naïve"]
     assert titles.counts["queries merged"] == 1
-    put(tmp_path / "c.txt", "X1 , P00-1")
+    write(tmp_path / "c.txt", ["X1 , P00-1"])
     with pytest.raises(DataError, match="aan_citations"):
         t.read_aan(papers, tmp_path / "c.txt")
 
 
 def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
-    papers = put(tmp_path / "m.txt", *THREE_PAPERS, "id = {E09-1}", "title = {Alone}", "year = {2009}", "")
-    titles = t.read_aan(papers, put(tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"))
+    papers = write(tmp_path / "m.txt", [*THREE_PAPERS, "id = {E09-1}", "title = {Alone}", "year = {2009}", ""])
+    titles = t.read_aan(papers, write(tmp_path / "c.txt", ["P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"]))
     assert titles.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
 
     shelf = library()

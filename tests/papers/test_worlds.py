@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
-from debias_nb.papers.worlds.planted_answers import answer_words, answers_split
+from debias_nb.papers.worlds.planted_answers import answers_split
 from debias_nb.papers.worlds.planted_authors import author_words, authors_split
 from debias_nb.data.lexicon import ANSWER_SPLITS, AUTHOR_SPLITS, SPLITS, STREAMS, stream
 from debias_nb.data.worlds import Catalog, relevant
@@ -104,39 +104,6 @@ def test_splits_follow_the_definition(world, name):
         mine = [pairs.right[i] for i in np.flatnonzero(pairs.group == g)]
         assert mine[0] == task.items[positive]
         assert decoy < 0 or task.items[decoy] in mine
-
-
-# ---------------------------------------------------------------- questions and answers
-
-
-asked_worlds = st.builds(
-    asking, seed=SEEDS, rho=st.floats(-1, 1), cue=SHARES, stray=SHARES, types=st.integers(2, 6),
-    cues=st.integers(1, 7), content=st.integers(30, 200), asked=st.integers(5, 9), length=st.integers(7, 14),
-    many=st.integers(3, 5), few=st.integers(0, 2), candidates=st.integers(2, 8),
-)
-
-
-@few
-@given(asked_worlds, st.sampled_from(ANSWER_SPLITS))
-def test_answers_follow_the_definition(c, name):
-    words = answer_words(c)
-    a = answers_split(c, name)
-    n = c.questions if name == "train" else c.tests
-    cues_of = dict(zip(words.types, map(set, words.cues)))
-    content = set(words.content)
-    cues = set(words.cues.ravel())
-    assert a.name == name
-    assert {len(column) for column in a[1:]} == {n * c.candidates}
-    assert a.question_ids == [q for q in dict.fromkeys(a.question_ids) for _ in range(c.candidates)]
-    assert len(set(zip(a.question_ids, a.questions))) == n
-    assert (a.labels.reshape(n, -1).sum(1) == 1).all() and set(a.labels) <= {0, 1}
-    for question, answer, many, cued in zip(a.questions, a.answers, a.many, a.cued):
-        type_, *question_words = question.split()
-        words_said = set(answer.split())
-        assert len(set(question_words)) == len(question_words) == c.asked and set(question_words) <= content
-        assert len(words_said) == len(answer.split()) == c.length and words_said <= content | cues
-        assert len(words_said & set(question_words)) == (c.many if many else c.few)
-        assert len(words_said & cues) == 1 and len(words_said & cues_of[type_]) == cued
 
 
 # ---------------------------------------------------------------- authors and topics

@@ -190,7 +190,6 @@ def mix_ticks(
 def swapped_items(
     relevant: np.ndarray, old: np.ndarray, # numbers of items
     new: dict[str, np.ndarray],            # by what is new about them; the same for `old` and for each
-    seed: int = 0,
 ) -> dict[str, np.ndarray]: # `before`, and `joined` and `replaced` by what is new
     """Choose candidates: the relevant ones, and equally many random old and new ones.
 
@@ -199,7 +198,7 @@ def swapped_items(
     if not n:
         sizes = {name: len(items) for name, items in new.items()}
         raise ValueError(f"items cannot change: {len(old)} old ones, and new ones: {sizes}")
-    rng = default_rng([seed, 3])
+    rng = default_rng([0, 3])
     old = np.sort(rng.permutation(old)[:n])
     candidates = {"before": np.concatenate([relevant, old])}
     for name, items in new.items():

@@ -304,13 +304,12 @@ def fit_answers(
 
 def diary_summary(
     diary: list[dict], # one dict of numbers a step, nan where a batch had nothing to tell
-    points: int = 10,
 ) -> dict[str, list[float | None]]: # a list a name: means over stretches of equal length, None where one tells nothing
-    "Summarize the diary of weights in at most `points` stretches."
+    "Summarize the diary of weights in at most ten stretches."
     def mean(values):
         return None if np.isnan(values).all() else float(f"{np.nanmean(values):.4g}")
 
-    return in_stretches(diary, points, mean) if diary else {}
+    return in_stretches(diary, 10, mean) if diary else {}
 
 
 @torch.no_grad()

@@ -160,12 +160,8 @@ STRENGTHS = {name: PairMethod(name=name, **settings) for name, settings in { # w
 
 @lru_cache(maxsize=8)
 def search_of(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) -> TitleTask:
-    "Return an evaluation set as a search, as `search_among`."
-    return search_among(evaluation_pairs(name, corpus, world))
-
-
-def search_among(pairs: LabeledPairs) -> TitleTask:
-    "Return the left texts of pairs that have a duplicate, as a search among the right texts."
+    "Return the left texts of an evaluation set that have a duplicate, as a search among its right texts."
+    pairs = evaluation_pairs(name, corpus, world)
     texts, left, right, group = questions_of(pairs)
     queries, items = np.unique(left[pairs.labels == 1]), np.unique(right)
     every = np.arange(len(texts))
