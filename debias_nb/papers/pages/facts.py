@@ -2,6 +2,7 @@
 
 `%load_ext debias_nb.papers.pages.facts` lets a cell that begins with `%%markdown` name them: `{{ tuned_sites }}`."""
 import csv
+import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from functools import cache
@@ -166,6 +167,9 @@ class Absent(jinja2.ChainableUndefined):
     "A fact that no run gives, and whatever is asked of it."
     def __str__(self) -> str:
         return NOT_RUN_HERE
+
+
+NUMBER = re.compile(r"(?<![\w.,@/#-])[+−]?\d+(?:,\d{3})*(?:\.\d+)?%?(?![\w]|\.\d)") # of a sentence
 
 
 def _read(text: str) -> int | float | str: # of the file
