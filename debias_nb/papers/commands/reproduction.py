@@ -279,20 +279,15 @@ def _as_typed(text: str) -> str:
 
 def _matching_cells(number: str, page: str) -> list: # study and cell
     "Find the cells of a page's tables that show a number. Raise `RunnerError` for a page that is none."
-    import pandas as pd
-    from ...runs.config import configured
-    from ..pages.frame import Results, experiments_of, papers
-    paper = page.partition("/")[0]
-    check_known("paper", paper, papers(), RunnerError)
+    from ..notebooks import page_of
+    from ..pages.frame import Results, all_experiments, experiments_of, papers
     experiments = experiments_of(page)
     if not experiments:
-        check_known("page", page, configured(f"{paper}/*.yaml"), RunnerError)
-    cells = pd.read_csv(project_here() / "reports/cells.csv", usecols=["paper", "table", "profile", "value"])
+        pages = {page_of(one) for paper in papers() for one in all_experiments(paper)}
+        check_known("page", page, sorted(pages), RunnerError)
     digits = len(number.partition(".")[2])
-    rows = cells[(cells.paper == paper) & cells.value.map(lambda value: f"{value:.{digits}f}" == number)]
-    places = {*zip(rows.table, rows.profile)}
     found = []
-    for one in [one for one in experiments if any((table.id, one.profile) in places for table in one.tables)]:
+    for one in experiments:
         study = Results().load(one.name, one.profile)
         found += [(study, cell) for cell in study.cells.dropna(subset="value").itertuples()
                   if f"{cell.value:.{digits}f}" == number]
