@@ -131,16 +131,6 @@ def differences_of(
     return only(differences(results.load(name, "small")[table], against), **filters)
 
 
-def over_all_seeds(
-    study: Study,
-    method: str, against: str, test: str,
-    left_out: str = "",    # a table
-) -> pd.DataFrame: # of `differences`: one row per encoder
-    "Compare two methods over all tables of an experiment that have a test, each with seeds of its own."
-    runs = only(study.runs, method=[method, against], test=test)
-    return differences(runs[runs.table != left_out], against)
-
-
 # ---------------------------------------------------------------- comparisons by name, of all tables of a paper
 
 class Nearest(Strict):
@@ -158,7 +148,7 @@ class Ranked(Strict):
 
 class Compared(Settings):
     "Comparisons of methods in our runs, each above the next one."
-    table: str
+    table: str | Names # of several, each with seeds of its own, all seeds count
     # of several names of a method the first that an encoder has a number for counts
     methods: Ranked | tuple[str | Names | Nearest, ...]
     column: str | Names = "*"              # patterns
@@ -217,17 +207,21 @@ def compare(
     rows = []
     for one in [case for comparison in comparisons for case in cases_of(comparison)]:
         for profile in [profile for profile in one.profiles if profile in profiles]:
-            stated = {"paper": paper, "table": one.table, "profile": profile, "margin": one.margin}
+            tables = "; ".join(_several(one.table))
+            stated = {"paper": paper, "table": tables, "profile": profile, "margin": one.margin}
             for row in _rows(one, partial(_places_in, results, paper, profile)):
                 rows.append(stated | row | {"label": one.printed or row["name"].replace("`", "")})
     return _frame(rows, QUESTION).astype({"margin": float})
 
 
-def _places_in(results: Results, paper: str, profile: str, table: str, metric: str = "") -> Places:
-    "Return the places of a table, for its own metric or another one."
-    study = results.with_table(paper, table, profile)
-    return results.once(("places", paper, profile, table, metric),
-                        lambda: places_of(_of_metric(study[table], metric)) if study else {})
+def _places_in(results: Results, paper: str, profile: str, table: str | Names, metric: str = "") -> Places:
+    "Return the places of a table, or of several, for its own metric or another one."
+    def places():
+        studies = {name: results.with_table(paper, name, profile) for name in _several(table)}
+        runs = [_of_metric(study[name], metric) for name, study in studies.items() if study]
+        return places_of(pd.concat(runs)) if runs else {}
+
+    return results.once(("places", paper, profile, table, metric), places)
 
 
 def are_named(paper: str, comparison: Compared, results: Results) -> bool:
@@ -239,8 +233,8 @@ def are_named(paper: str, comparison: Compared, results: Results) -> bool:
             places.setdefault((cell["encoder"], cell["column"]), {})[cell["method"]] = cell, []
         return places
 
-    return any(row for one in cases_of(comparison) for profile in one.profiles
-               for row in _rows(one, partial(places_in, profile)))
+    alone = [one.model_copy(update={"table": table}) for one in cases_of(comparison) for table in _several(one.table)]
+    return all(any(row for profile in one.profiles for row in _rows(one, partial(places_in, profile))) for one in alone)
 
 
 def _meant(

@@ -79,6 +79,7 @@ def _experiments_of(paper: str) -> dict[tuple[str, str], str]: # table, profile 
 def records_of(tests: pd.DataFrame) -> str: # of `compare`
     "Name the experiments and tables that comparisons rest on."
     places = tests[["paper", "table", "profile"]].drop_duplicates()
+    places = places.assign(table=places.table.str.split("; ")).explode("table")
     return "; ".join(f"{_experiments_of(one.paper)[one.table, one.profile]}:{one.table}" for one in places.itertuples())
 
 
