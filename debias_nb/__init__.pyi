@@ -51,7 +51,7 @@ from .losses.scan_effects import diagnose_weights as diagnose_weights
 from .losses.scan import learn_weights as learn_weights
 from .losses.scan_loss import SCAN as SCAN
 from .measures.stats import Paired as Paired
+from .measures.stats import estimate_word as estimate_word
 from .measures.stats import holm as holm
 from .measures.stats import interval as interval
 from .measures.stats import paired as paired
-from .measures.stats import verdict as verdict

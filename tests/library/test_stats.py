@@ -11,8 +11,8 @@ from scipy import stats
 from debias_nb.checks import ConfigError
 from debias_nb.measures.metrics import auc_at, evaluate_pairs
 from debias_nb.measures.several import paired_together, raise_variances
-from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired
-from debias_nb.measures.stats import threshold_p, verdict
+from debias_nb.measures.stats import Paired, detectable, estimate_word, holm, interval, mean_std, over_splits
+from debias_nb.measures.stats import paired, threshold_p
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -42,34 +42,22 @@ def test_p_and_interval_say_the_same():
     rng = np.random.default_rng(0)
     for _ in range(50):
         p = paired(rng.normal(.1, .1, 3), rng.normal(0, .1, 3), matrix(3, seed=1), matrix(3, seed=2))
-        assert (p.p < .05) == (p.low > 0 or p.high < 0) == (verdict(p) in ("better", "worse"))
+        assert (p.p < .05) == (p.low > 0 or p.high < 0) == (estimate_word(p.low, p.high, 1e-9) in ("better", "worse"))
         assert np.isclose(threshold_p(p), p.p)
         assert threshold_p(p, p.low) > .0499
 
 
-def test_comparisons_made_together_are_judged_together():
-    "Seeds make the second uncertain, test items the third; the last has no interval."
-    clear, weak = (dataclasses.replace(by_hand(difference, .005), items_error=.001) for difference in (.03, .013))
-    blunt, single = dataclasses.replace(by_hand(.013, .008), items_error=.008), paired([.5], [.4])
-    verdicts = judge([clear, weak, blunt, single])
-    assert verdicts.word.tolist() == ["better", "cannot tell", "cannot tell", "cannot tell"]
-    assert verdicts["word at best"].tolist() == ["better", "better", "cannot tell", "cannot tell"]
-    assert verdicts.p.tolist() == holm([threshold_p(clear), threshold_p(weak), threshold_p(blunt), 1.])
-    assert verdicts.found[0] == detectable(clear, comparisons=4) > verdicts["found at best"][0]
-    assert math.isnan(verdicts.found[3])
-    assert judge([weak]).word[0] == "better", "alone, nothing is corrected"
-    assert judge([clear, clear], [.01, .1], [0., .028]).word.tolist() == ["better", "within the margin"]
-    assert holm([.6, .9, .01]) == [1, 1, .03]
+def test_p_values_of_comparisons_made_together_are_corrected():
+    assert holm([.6, .9, .01]) == [1, 1, .03] and holm([.03]) == [.03] and holm([]) == []
 
 
 @pytest.mark.parametrize("call, words", [
     (lambda: holm({}), "ps must be a list of p-values"), (lambda: holm([[.1]]), "ps must be"),
-    (lambda: holm([math.nan]), "ps must be"), (lambda: verdict(1), "paired must be a difference"),
+    (lambda: holm([math.nan]), "ps must be"),
 ])
-def test_what_is_no_difference_or_no_list_of_p_values_is_refused_in_words(call, words):
+def test_what_is_no_list_of_p_values_is_refused_in_words(call, words):
     with pytest.raises(ConfigError, match=words):
         call()
-    assert holm([]) == []
 
 
 def test_mean_and_deviation_of_seeds_are_those_of_a_sample():
@@ -94,7 +82,7 @@ def test_one_run_no_run_and_equal_runs():
     equal_sides = paired([.5, .25], [.5, .25], matrix(2), matrix(2))
     assert equal_sides.difference == equal_sides.low == equal_sides.high == 0
     assert equal_sides.p == 1
-    assert verdict(equal_sides) == "within the margin"
+    assert estimate_word(equal_sides.low, equal_sides.high) == "within a point"
     assert paired([.75, .5], [.5, .25]).p == 0
     assert math.isnan(paired([.5], [.4]).p)
 
@@ -183,9 +171,8 @@ def by_hand(difference, error, freedom=9.):
     (lambda: paired([1, 2], [1, 2], np.ones((3, 9)), np.ones((2, 9))), "a_replicates"),
     (lambda: paired([1, 2], [1, 2], np.ones((2, 9)), np.ones((2, 10))), "resamples"),
     (lambda: over_splits([.01, .03], 0.), "overlap"),
-    (lambda: verdict(by_hand(.1, .05), math.nan), "nan"),
-    (lambda: verdict(paired([.5], [.4])), "0.1"),
-    (lambda: verdict(by_hand(.1, .05), delta=0), "delta"),
+    (lambda: threshold_p(paired([.5], [.4])), "no test of 0.1 against 0"),
+    (lambda: estimate_word(.1, .5, margin=0), "margin"), (lambda: estimate_word(.1, .5, p=1.2), "p must"),
     (lambda: holm([.1, 1.2]), "1.2"),
 ])
 def test_what_cannot_be_compared_is_refused(call, words):
@@ -193,21 +180,14 @@ def test_what_cannot_be_compared_is_refused(call, words):
         call()
 
 
-@pytest.mark.parametrize("difference, error, settings, expected", [
-    (.02, .005, {"threshold": .01}, "cannot tell"),
-    (.02, .001, {"threshold": .01}, "better"),
-    (-.002, .0005, {"threshold": -.003}, "within the margin"),
-    (-.002, .0003, {"threshold": -.003}, "better"),
-    (.1, .001, {"threshold": .099}, "within the margin"),
-    (.02, .02, {"delta": .08}, "within the margin"),
-    (.0002, .00005, {}, "within the margin"), # significant, and too small to matter
-    (-.02, .002, {"delta": .03}, "within the margin"),
-    (.02, .002, {"threshold": .01, "delta": .03}, "better"), # a claim's own margin is tested first
-    (.02, .008, {"p": .06}, "cannot tell"),
-    (.02, .008, {}, "better"),
+@pytest.mark.parametrize("low, high, settings, word", [
+    (.2, 1.4, {}, "better"), (-1.4, -.2, {}, "worse"), (-.1, 1.4, {}, "open"), (math.nan, math.nan, {}, "open"),
+    (.2, .9, {}, "within a point"), (-1, 1, {}, "within a point"), (.2, 1.4, {"margin": 2}, "within 2 points"),
+    (.2, 1.4, {"p": .08}, "open"), (.2, 1.4, {"p": .04}, "better"), (-.2, 1.4, {"p": .04}, "better"),
+    (.2, .9, {"p": .5}, "within a point"), (.2, 1.4, {"margin": .1}, "better"),
 ])
-def test_a_difference_is_told_by_one_of_four_words(difference, error, settings, expected):
-    assert verdict(by_hand(difference, error), **settings) == expected
+def test_a_difference_is_told_by_one_of_four_words(low, high, settings, word):
+    assert estimate_word(low, high, **settings) == word
 
 
 def test_a_detectable_difference_is_found_four_times_in_five():

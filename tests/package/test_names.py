@@ -56,6 +56,7 @@ diagnose(base, tuned, train=None, tests=None, *, metric=None, margin=1.0, like='
     sample=None, seed=0, progress=None)
 diagnose_weights(weights, features, labels=None, *, generator, r=5, draws=5)
 embed_texts(model, texts, max_length=None, dtype='fp32')
+estimate_word(low, high, margin=1.0, p=None)
 evaluate_pairs(y_true, y_score, groups=None, subsets=None, replicates=200, seed=0, name='')
 holm(ps)
 importance(model, tokens, kind='mask', dtype='fp32', rows_at_once=512)
@@ -72,7 +73,6 @@ read_pairs(path, columns=('label', 'left', 'right'), encoding_errors='strict', n
 read_pairs_file(source, columns=None, name=None, *, match=None, match_from=None)
 tokenize(model, texts, max_length=None, prompt='')
 topic_bias(cosines, labels, temperature)
-verdict(paired, threshold=0.0, delta=0.01, p=None, level=0.95)
 wise_ft(base, tuned, share)
 """
 

@@ -17,7 +17,7 @@ from ...measures.pooling import Estimate, estimate
 from ...measures.stats import LEVEL, detectable, estimate_word, holm, threshold_p
 from ...runs.pairing import Run, Side, bracket, is_enough, is_trained, paired_runs, pairs_of, scaled, signed
 from .cells import UNTRAINED_METHODS
-from .frame import PROFILES, Results, Study, only
+from .frame import PROFILES, Results, only
 from .printed import POINTS
 
 BETTER, WORSE, WITHIN, OPEN = WORDS = ("better", "worse", "within a point", "open") # of an estimate, and of a test
