@@ -18,7 +18,6 @@ from debias_nb.papers.commands.reproduction import METRIC_NAMES
 from debias_nb.papers.pages.frame import Results, all_experiments, papers
 from debias_nb.papers.pages.claims import read_claims
 from debias_nb.papers.notebooks import page_of
-from debias_nb.papers.pages.printed import printed_verdict
 from debias_nb.papers.pages.report import has_notebook
 
 PARTS = Path(__file__).parent / "site"
@@ -140,7 +139,7 @@ def claims(results: Results) -> list[dict]:
     for paper in PAPERS:
         for claim in read_claims(paper, results).values():
             rows.append({
-                "id": claim.id, "paper": paper, "claim": claim.statement, "printed": printed_verdict(claim.facts),
+                "id": claim.id, "paper": paper, "claim": claim.statement, "reported": claim.reported_text,
                 "real": claim.ours_text() or "not run", "synthetic": claim.ours_text("planted") or "not run",
                 "answer": claim.word(), "page": f"reports/CLAIMS.html#{claim.id.lower()}"})
     return rows

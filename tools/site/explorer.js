@@ -232,7 +232,7 @@ function tabulateClaims() {
     data: data.claims, layout: "fitColumns", maxHeight: "44rem", columnDefaults: {minWidth: 110},
     columns: [
       filtered("id", "id", {width: 90, formatter: "link", formatterParams: {urlField: "page"}}),
-      filtered("claim", "claim", {widthGrow: 3, minWidth: 220, ...long}), filtered("the paper's numbers", "printed", long),
+      filtered("claim", "claim", {widthGrow: 3, minWidth: 220, ...long}), filtered("reported", "reported", long),
       filtered("on real data", "real", {widthGrow: 2, ...long}), filtered("on synthetic data", "synthetic", {widthGrow: 2, ...long}),
       filtered("our real data", "answer", long),
     ],

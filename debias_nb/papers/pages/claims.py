@@ -21,8 +21,7 @@ from ...runs.pairing import signed
 from .compare import BETTER, POINT, WITHIN, WORSE, Compared, Question, are_named, compare, words_of_tests
 from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, only, papers
-from .printed import Expected, PrintedCheck, describe_checks, fact, in_part, in_unit, load_expected
-from .printed import printed_verdict, truths
+from .printed import Expected, PrintedCheck, describe_checks, fact, in_unit, load_expected, truths
 
 # of a claim: Yes; No, and why; It depends; Cannot tell; Not run
 YES, REVERSE, NO_CHANGE, LESS, MORE, DEPENDS, UNSURE, NOT_RUN = CLAIM_WORDS = (
@@ -292,9 +291,9 @@ class Claim:
             if one.holds is not None and one.number is not None:
                 numbers.setdefault((one.label, one.unit), []).append(one.number)
         texts = [f"{label}: {in_unit(sum(own) / len(own) + 0., unit)}" for (label, unit), own in numbers.items()]
-        so = {"holds": "", "does not hold": " (no)"}.get(
-            printed_verdict(self.facts), f" ({printed_verdict(self.facts).removeprefix('holds in ')})")
-        return f"{'; '.join(texts) or 'words'}{so}" if truths(self.facts) else ""
+        hits = truths(self.facts)
+        so = "" if all(hits) else f" ({sum(hits)} of {len(hits)})" if any(hits) else " (no)"
+        return f"{'; '.join(texts) or 'words'}{so}" if hits else ""
 
     def ours_text(self, profile: str = "small") -> str: # e.g. `ITVReg − Finetuned: +0.6 [+0.2, +1.0], within a point`
         "Give our estimates, each with its word, and mark those that leave out the reported size."
@@ -425,9 +424,11 @@ def errata_of(paper: str) -> pd.DataFrame: # a row each: id, kind, title, text, 
             raise ConfigError(f"experiments/{paper}/errata.yaml: {entry.id}: {e}") from None
         word, alone, so = ERRATA[entry.kind]
         hits = [holds is so for holds in truths(facts)]
+        verdict = word if any(hits) else f"not {word}" if hits else f"{alone}, no cells to recompute"
+        if any(hits) and not all(hits):
+            verdict += f" in {sum(hits)} of {len(hits)}"
         rows.append(dict(paper=paper, id=entry.id, kind=entry.kind, title=entry.title, text=entry.text, facts=facts,
-                         verdict=in_part(hits, word, f"not {word}") if hits else f"{alone}, no cells to recompute",
-                         checks=describe_checks(facts, so)))
+                         verdict=verdict, checks=describe_checks(facts, so)))
     return pd.DataFrame(rows)
 
 

@@ -189,23 +189,6 @@ def truths(facts: list[PrintedCheck]) -> list[bool]:
     return [item.holds for item in facts if item.holds is not None]
 
 
-def in_part(hits: list[bool], word: str, negative: str) -> str: # e.g. `holds`, `does not hold`
-    "Return one word if all hold, another if none does, and `holds in k of n` for some."
-    if all(hits):
-        return word
-    if any(hits):
-        return f"{word} in {sum(hits)} of {len(hits)}"
-    return negative
-
-
-def printed_verdict(facts: list[PrintedCheck]) -> str:
-    "Return `holds`, `does not hold`, `holds in k of n` or `not testable`."
-    results = truths(facts)
-    if not results:
-        return "not testable"
-    return in_part(results, "holds", "does not hold")
-
-
 def describe_checks(facts: list[PrintedCheck], holds: bool) -> str: # empty where there are none
     "Describe the first two of the facts that hold, or of those that do not, and count the others."
     texts = [f"{item.label}{f' ({item.place})' if item.place else ''}: {item.found} (expected: {item.asked})"
