@@ -14,6 +14,7 @@ from ..data.authors import planted_texts
 from ...runs.config import load_experiment
 from ...runs.pairing import config_of
 from .cells import REFERENCE
+from .claims import REVERSE, UNSURE, YES
 from .details import extras, place
 from .frame import Study
 from .plots import canvas, our_style
@@ -41,13 +42,13 @@ def first_cases(
 
 
 def which_way(
-    as_printed: int, # cases that go as the paper tells it
+    told: int,    # cases that go as the paper tells it
     reverse: int, # cases that go the other way round
-) -> str:
-    "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
-    if sign_test(as_printed, reverse) >= .05:
-        return "open"
-    return "as the paper tells it" if as_printed > reverse else "against the paper"
+) -> str: # of `CLAIM_WORDS`
+    "Answer whether most cases go as the paper tells it, by an exact sign test at 5% that takes the seed as it is."
+    if sign_test(told, reverse) >= .05:
+        return UNSURE
+    return YES if told > reverse else REVERSE
 
 
 def sign_test(wins: int, losses: int) -> float: # p, two-sided
@@ -135,7 +136,7 @@ def ways_of(row):
     "Say how each statement goes in one set."
     ways = {"of": f"{row.queries} queries, `{row.profile}`: {row.corpus} ({row.encoder})"}
     for side, (statement, reverse) in STORY_SIDES.items():
-        ways[side] = f"{which_way(row[statement], row[reverse])}: {row[statement]} and {row[reverse]}"
+        ways[side] = f"{which_way(row[statement], row[reverse])} ({row[statement]} and {row[reverse]})"
     return ways
 
 
@@ -165,7 +166,7 @@ def picked_cases(records: list[dict]) -> list[tuple[tuple, Query]]: # place of a
 
 
 def case_title(origin: tuple, query: Query) -> str: # of `picked_cases`
-    """Say as Markdown whether the case goes as the paper tells it, with the numbers, and which words are causal.
+    """Say as Markdown how much of a case goes as the paper tells it, with the numbers, and which words are causal.
 
     The paper's story: fine-tuning loses right items; ITVReg brings some back, and a token's importance nearer to that
     of Base."""
@@ -175,11 +176,9 @@ def case_title(origin: tuple, query: Query) -> str: # of `picked_cases`
     importance = [query[name]["importance"][position] for name in SHOWN]
     distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
     outcomes = [right[1] < right[0], right[0] > right[1] < right[2], distance[2] < distance[1]]
-    way = ("As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(outcomes)
-           else "Against the paper")
     numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(SHOWN, right, importance))
-    text = (f"**{way}.** {', '.join(origin)}: “{base['query']}”. Right items of five, and importance of "
-            f"`{base['tokens'][position]}`: {numbers}")
+    text = (f"**{', '.join(origin)}: “{base['query']}”.** {sum(outcomes)} of {len(outcomes)} outcomes are as the paper "
+            f"tells them. Right items of five, and importance of `{base['tokens'][position]}`: {numbers}")
     if "causal" in base:
         words = [f"`{word}`" for word, is_causal in zip(base["tokens"], base["causal"]) if is_causal]
         text += f". Causal words of the query: {', '.join(words)}"
@@ -251,14 +250,11 @@ def answer_counts(study: Study) -> pd.DataFrame: # one row per encoder, corpus a
     return pd.DataFrame(rows)
 
 
-STORY = "as the paper tells it"
-
-
-WAYS = { # plain fine-tuning right, SCAN right
-    (False, True): STORY,
-    (True, False): "against the paper, plain fine-tuning alone is right",
-    (True, True): "not as the paper tells it, plain fine-tuning is right as well",
-    (False, False): "not as the paper tells it, SCAN is wrong as well",
+WAYS = { # plain fine-tuning right, SCAN right -> whether the case goes as the paper tells it
+    (False, True): YES,
+    (True, False): f"{REVERSE}, plain fine-tuning alone is right",
+    (True, True): "No, plain fine-tuning is right as well",
+    (False, False): "No, SCAN is wrong as well",
 }
 
 
@@ -328,7 +324,7 @@ def printed_cases(study: Study) -> list[tuple[str, str, pd.DataFrame]]: # title;
                 "ours": [marked_answer(ours[name]["answer"], ours[name]["right"]) for name in (base, "SCAN")]}
         answers = pd.DataFrame.from_dict(rows, orient="index", columns=[base, "SCAN"]).rename_axis("answers of")
         overlap = "misled by overlap" if ours["SCAN"]["misled"] else "not misled by overlap"
-        title = f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"
+        title = f"**{table.replace('table', 'Table ')}: as reported? {way}.** “{printed.query}” ({overlap})"
         cases.append((title, way, answers))
     return cases
 
