@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import pandas as pd
 
-from .claims import place_of
+from .claims import answer, distance_from, place_of
 from .cells import REFERENCE
 from .compare import ENDS, Question, differences
 from .frame import Study, only
@@ -141,6 +141,13 @@ BY_SGD = ["SCAN, losses averaged (weights by SGD)", "SCAN, losses averaged (weig
 # as pages call them
 SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA",
              "SCAN": (REPORTED, IN_SMALL_BATCHES, BY_ADAM, *BY_SGD)}
+
+
+def scan_answer(questions: list[Question]) -> str: # the first is of SCAN as reported
+    "Answer whether SCAN as reported selects better answers, with each encoder."
+    text = answer(questions[0], "MAP of SCAN as reported", "that of plain fine-tuning")
+    with_minilm = [distance_from(one, "") for one in questions if one.name.startswith(IN_SMALL_BATCHES) and one.mean]
+    return " ".join([text, *(f"With MiniLM, in batches of 32, it is {distance}." for distance in with_minilm)])
 
 
 def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
