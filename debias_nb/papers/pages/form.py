@@ -229,30 +229,17 @@ def show_table(
             show(f"## {title_of(table)}", NOT_RUN_HERE)
 
 
-def show_foot(
-    results: Results,
-    *studies: Study,
-    further: bool = False, # all means, comparisons and replicates as well, of all profiles
-) -> None:
+def show_foot(results: Results, study: Study) -> None:
     "Display which reported settings differ in a way that may change the answer, and how to run the page."
-    experiment = studies[0].experiment
-    page = page_of(experiment)
-    show("## What differs", key_deviations(page, experiment.profile))
+    page = page_of(study.experiment)
+    show("## What differs", key_deviations(page, study.experiment.profile))
     show("## Run it", run_table(page, results))
-    if further:
-        others = [results.load(one.experiment.name, profile) for one in studies
-                  for profile in results.scales(one.experiment.name) if profile != one.experiment.profile]
-        show_further(*studies, *others)
 
 
-def show_further(
-    *studies: Study,
-) -> None:
+def show_further(study: Study) -> None:
     "Display what pages leave out: all means, comparisons with what each rests on, what lacks, and what made the runs."
-    for study in studies:
-        show(study)
-        for table in dict.fromkeys(study.runs.table):
-            runs = study[table]
-            changes = differences(runs)
-            show(f"## {study.experiment.experiment}, {table}", means(runs), intervals(changes), rests_on(runs))
-        show(background(study), missing(study), provenance(study))
+    show(study)
+    for table in dict.fromkeys(study.runs.table):
+        runs = study[table]
+        show(f"## {study.experiment.experiment}, {table}", means(runs), intervals(differences(runs)), rests_on(runs))
+    show(background(study), missing(study), provenance(study))
