@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from typer.testing import CliRunner
 
 from debias_nb.checks import ConfigError
+from debias_nb.commands.cli import app
 from debias_nb.papers.commands.reproduction import write_pages
 from debias_nb.papers.pages.claims import check_names
 from debias_nb.papers.pages.execution import _lacks_runs
@@ -178,3 +180,9 @@ def test_unknown_names_of_claims_are_refused(in_project):
     with pytest.raises(ConfigError, match="^experiments/itvreg/claims.yaml: A1: no cell is named so: dem, "):
         check_names(Results())
     path.write_text(content, "utf-8")
+
+
+def test_records_of_an_experiment_of_ours_are_published(in_project):
+    told = CliRunner().invoke(app, ["publish", "itvreg/demo", "--profile", "small"])
+    assert "demo.small.parquet: 19 records" in told.output, told.output
+    assert (in_project / "experiments/studies/itvreg/demo.small.parquet").is_file()

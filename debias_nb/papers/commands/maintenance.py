@@ -35,7 +35,7 @@ def publish(
     store = committed_store(root)
     left_out = []
     for place in store.unpublished():
-        name, _, profile = place.rpartition(".")
+        name, _, profile = place.removeprefix("studies/").rpartition(".")
         # None: runs are kept whole
         resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None
         rows, odd = store.publish(place, resamples)
