@@ -131,10 +131,10 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
         names.append("categories.tsv")
     for name in names:
         shutil.copyfile(source.file(name), folder / name)
-    titles = read_lf(folder, source.root.name)
+    titles = read_lf(*(folder / name for name in names), name=source.root.name)
     read = ("queries read", "items read", "pairs read", "queries", "items", "pairs", "queries without a category")
     counts = {key: titles.counts[key] for key in read if key in titles.counts}
-    return counts | {"test queries": int(titles.published.sum())}
+    return counts | {"test queries": int(titles.facts.published.sum())}
 
 
 _ASNQ = {"1": 0, "2": 0, "3": 0, "4": 1}

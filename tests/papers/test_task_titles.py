@@ -23,9 +23,9 @@ def library(monkeypatch):
     "Forty papers, five a year, and four of no pair, of which one is early and one has the title of a tested paper."
     names = [f"Paper {n}" for n in range(40)]
     pairs = [(n, n - step) for n in range(4, 40) for step in (1, 2)]
-    title_set = t.make_titles("library", names, names, pairs, years=2000 + np.arange(40) // 5)
+    title_set = t.make_titles("library", names, names, pairs, {"year": 2000 + np.arange(40) // 5})
     texts = ["Early", "New one", "New two", "paper: 39"]
-    title_set.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
+    title_set.unpaired = pd.DataFrame({"text": texts, "year": [2001, 2005, 2006, 2007]})
     monkeypatch.setattr(titles, "load_titles", lambda name, **options: title_set)
     for function in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
         function.cache_clear()

@@ -1,4 +1,4 @@
-"""Reading, merging and splitting titles: bad input, properties on random data, damaged files.
+"""Reading, merging and splitting titles, and runs on them: bad input, properties on random data, damaged files.
 
 Its notebook has the published files."""
 import re
@@ -19,17 +19,13 @@ def library(n=40, seed=0, **changes):
     rng = np.random.default_rng(seed)
     names = [f"Paper {i}" for i in range(n)]
     pairs = [(i, j) for i in range(4, n) for j in rng.choice(i, 3, replace=False)]
-    columns = {"years": 2000 + np.arange(n) // 5, "categories": [f"kind {i % 4}" for i in range(n)]}
-    return t.make_titles("library", names, names, pairs, **(columns | changes))
+    facts = {"year": 2000 + np.arange(n) // 5, "category": [f"kind {i % 4}" for i in range(n)]}
+    return t.make_titles("library", names, names, pairs, facts | changes)
 
 
 def pairs_of(titles, matrix):
     "The titles that a matrix of queries and items pairs."
     return {(titles.queries[q], titles.items[i]) for q, i in zip(*matrix.nonzero())}
-
-
-def lower(pairs):
-    return {(query.lower(), item.lower()) for query, item in pairs}
 
 
 def own_is_the_same_title(titles):
@@ -56,14 +52,6 @@ LF_FILES = {
 }
 
 
-def lf(folder, **changes):
-    "The files of an LF dataset in `folder`; those given as None are not written."
-    for file, lines in (LF_FILES | changes).items():
-        if lines is not None:
-            write(folder / file, lines)
-    return folder
-
-
 def record(*targets, uid="A", title="x"):
     return {"uid": uid, "title": title, "target_ind": list(targets)}
 
@@ -72,14 +60,15 @@ def record(*targets, uid="A", title="x"):
     ("trn.json.gz", [RECORDS[0], b'{"uid": "B", "title"'], "trn.json.gz:2: "),
     ("trn.json.gz", [{"uid": "A", "title": "x"}], "trn.json.gz:1: target_ind"),
     ("trn.json.gz", [RECORDS[0], RECORDS[0]], "trn.json.gz:2: the id 'A'"),
-    ("tst.json.gz", [record(-1)], "tst.json.gz:1: target_ind -1"),
+    ("tst.json.gz", [record(-1)], "tst.json.gz:1: target_ind must lie in [0, 3), got -1"),
     ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: "),
-    ("filter_labels_train.txt", ["0 3"], "label 3 is not there: rows end at 2, labels at 2"),
+    ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: label must lie in [0, 3), got 3"),
     ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
 ])
 def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words):
+    files = [write(tmp_path / name, content) for name, content in (LF_FILES | {file: lines}).items()]
     with pytest.raises(DataError, match=re.escape(words)):
-        t.read_lf(lf(tmp_path, **{file: lines}))
+        t.read_lf(*files, name="x")
 
 
 def test_files_that_are_cut_short_are_damaged(tmp_path):
@@ -101,7 +90,7 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
     papers = write(tmp_path / "m.txt", THREE_PAPERS)
     citations = write(tmp_path / "c.txt", ["P00-1 , P01-1", "P02-1 , P01-1", "P01-1 , P01-1", "X12-1 , P01-1"])
     titles = t.read_aan(papers, citations)
-    assert titles.queries == ["ZETA"] and titles.years.tolist() == [2001] and titles.items == ["naïve"]
+    assert titles.queries == ["ZETA"] and titles.facts.year.tolist() == [2001] and titles.items == ["naïve"]
     assert titles.counts["queries merged"] == 1
     write(tmp_path / "c.txt", ["X1 , P00-1"])
     with pytest.raises(DataError, match="aan_citations"):
@@ -111,12 +100,11 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
 def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
     papers = write(tmp_path / "m.txt", [*THREE_PAPERS, "id = {E09-1}", "title = {Alone}", "year = {2009}", ""])
     titles = t.read_aan(papers, write(tmp_path / "c.txt", ["P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"]))
-    assert titles.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
+    assert titles.unpaired.to_dict("records") == [{"text": "Alone", "year": 2009, "category": "E"}]
 
     shelf = library()
     assert s.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
-    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "years": [2004, 2005],
-                                   "categories": ["kind 1", "kind 2"]})
+    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "year": [2004, 2005], "category": ["kind 1", "kind 2"]})
     assert s.split_titles(shelf, until=2004).unpaired == ["late"]
     assert s.split_titles(shelf, "category", held_out=["kind 1"]).unpaired == ["early"]
 
@@ -149,15 +137,12 @@ def check_test(task, titles, queries, times):
 
 
 @settings(max_examples=60)
-@given(
-    st.integers(2001, 2006), st.floats(.1, .9), st.floats(.05, 1), st.floats(.05, 1), st.integers(0, 5), st.booleans())
-def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, other_share, seed, by_year):
+@given(st.integers(2001, 2006), st.floats(.05, 1), st.floats(.05, 1), st.booleans())
+def test_splits_are_disjoint_nested_and_complete(until, one_share, other_share, by_year):
     titles = library()
     options = {"by": "year", "until": until} if by_year else {"by": "category", "held_out": HELD_OUT}
-    is_shifted = titles.years > until if by_year else np.isin(titles.categories, HELD_OUT)
-    small, large = (
-        s.split_titles(titles, **options, test_share=test_share, share=share, share_seed=seed)
-        for share in sorted((one_share, other_share)))
+    is_shifted = titles.facts.year > until if by_year else titles.facts.category.isin(HELD_OUT)
+    small, large = (s.split_titles(titles, **options, share=share) for share in sorted((one_share, other_share)))
 
     check_rows(large, titles, is_shifted)
     assert set(small.rows["train"]) <= set(large.rows["train"])
@@ -178,21 +163,21 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
     ({"until": 2007}, "no ood query"),
     ({"by": "month", "until": 2004}, "month"),
     ({"by": "category", "held_out": ["knd 1"]}, "did you mean 'kind 1'"),
-    ({"until": 2004, "test_share": .001}, "no iid query"),
-    ({"until": 2004, "test_share": None}, "test_share"),
+    ({"until": 1999}, "no training query"),
 ])
 def test_wrong_splits_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         s.split_titles(library(), **options)
-    with pytest.raises(ValueError, match="by='year'"):
-        s.split_titles(library(years=None), until=2004)
+    with pytest.raises(ValueError, match="no split of library 'year'"):
+        s.split_titles(t.make_titles("library", ["a"], ["b"], [(0, 0)]), until=2004)
 
 
 def test_the_published_test_set_is_the_iid_one():
     marks = np.arange(40) % 5 == 0
-    split = s.split_titles(library(published=marks), until=2005, test_share=None)
+    split = s.split_titles(library(published=marks), until=2005)
     assert set(split.tests["iid"].queries) == {f"Paper {i}" for i in range(4, 30) if marks[i]}
-    until_2005 = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
+    is_early = (split.titles.facts.year <= 2005).to_numpy()
+    until_2005 = {split.titles.items[i] for i in split.titles.relevance[is_early].nonzero()[1]}
     assert (set(split.tests["iid"].items) == until_2005
             and "Paper 39" not in until_2005), "candidates are those of the training years"
 

@@ -12,18 +12,18 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from scipy.sparse import csr_matrix, issparse
 
-from ...checks import check_known
-from ...data.registry import DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines
-from ...data.registry import without_end
+from ...checks import check_known, check_range
+from ...data.registry import DataError, MissingData, json_rows, locate, parsed_lines, parsed_rows, sha256_of
+from ...data.registry import text_lines, without_end
 
 # %% ../../../nbs/papers/data/titles.ipynb #c33b4ee3
 def _truth(matrix) -> csr_matrix:
@@ -93,26 +93,20 @@ class _Relevance:
 @dataclass(eq=False, repr=False)
 class Titles(_Relevance):
     "Queries, items, and the relevant items of each query, at least one. `make_titles` makes them of texts."
-    years: np.ndarray | None = None                # (queries,) int
-    categories: np.ndarray | None = None           # (queries,) str
+    facts: pd.DataFrame = field(default_factory=pd.DataFrame) # (queries,) year, category, published: what is known
     counts: dict[str, int] = field(default_factory=dict) # of titles read, merged and dropped by reason
-    published: np.ndarray | None = None            # (queries,) bool, True in the published test set
     excluded: csr_matrix | None = None             # (queries, items) bool, further items that are no candidates
-    unpaired: pd.DataFrame | None = None           # text, and years or categories, of records without a pair
+    unpaired: pd.DataFrame | None = None           # text, and year or category, of records without a pair
 
     def __repr__(self):
         return self._summary(end=f", fingerprint {self.fingerprint[:12]}")
 
 # %% ../../../nbs/papers/data/titles.ipynb #af142aa7
-class _Side:
-    "Texts of queries or of items, merged by title."
-    def __init__(self, texts):
-        lower = pd.Series(texts, dtype=object).str.strip().str.lower()
-        # number of each text's title, -1: blank; all titles
-        self.codes, self.titles = lower.mask(lower == "").factorize()
-        self.first = lower[lower != ""].drop_duplicates().index # text of each title
-        self.blank = int((self.codes < 0).sum())
-        self.merged = len(texts) - self.blank - len(self.titles)
+def _merged(texts) -> tuple[np.ndarray, pd.Index, pd.Index]:
+    "Return the number of each text's title, -1 for a blank one; all titles; and the place of the first text of each."
+    lower = pd.Series(texts, dtype=object).str.strip().str.lower()
+    codes, titles = lower.mask(lower == "").factorize()
+    return codes, titles, lower[lower != ""].drop_duplicates().index
 
 
 def make_titles(
@@ -120,28 +114,27 @@ def make_titles(
     queries: Sequence[str],                  # titles; HTML entities undone
     items: Sequence[str],
     relevance,                               # (n, 2) places of a query and of an item relevant to it
-    years: Sequence[int] | None = None,      # (queries,)
-    categories: Sequence[str] | None = None, # (queries,)
+    facts: dict[str, Sequence] | None = None, # year, category and published of each query, as far as they are known
     counts: dict[str, int] | None = None,    # of earlier steps, e.g. of a reader
-    published: Sequence[bool] | None = None, # (queries,) True in the published test set
     excluded=None,                           # as `relevance`: pairs that are neither relevant nor candidates
 ) -> Titles:
     """Merge equal titles, and drop own titles and queries without a relevant item.
 
     Raises `DataError` if no query has one.
     """
-    left, right = _Side(queries), _Side(items)
-    shape = (len(left.titles), len(right.titles))
+    query_codes, query_titles, first_query = _merged(queries)
+    item_codes, item_titles, first_item = _merged(items)
+    shape = (len(query_titles), len(item_titles))
 
     def of_titles(pairs):
         "Convert places of texts to places of titles, without blank ones."
         pairs = np.reshape(pairs, (-1, 2)).astype(int)
-        places = np.column_stack([left.codes[pairs[:, 0]], right.codes[pairs[:, 1]]])
+        places = np.column_stack([query_codes[pairs[:, 0]], item_codes[pairs[:, 1]]])
         return places[(places >= 0).all(1)]
 
     pairs_of_titles = of_titles(relevance)
     named_pairs = _mark(pairs_of_titles, shape)
-    itself = right.titles.get_indexer(left.titles)
+    itself = item_titles.get_indexer(query_titles)
     relevant = distinct_pairs = named_pairs > _own_titles(itself, shape[1]) # true in the first, not in the second
     exclusions = None
     if excluded is not None:
@@ -151,37 +144,30 @@ def make_titles(
     if not len(rows):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
 
+    sizes = np.array([
+        [len(queries), len(items), len(relevance)],
+        [(query_codes >= 0).sum(), (item_codes >= 0).sum(), len(pairs_of_titles)],
+        [*shape, named_pairs.nnz]])
     all_counts = dict(counts or {})
-    all_counts |= {"queries read": len(queries), "items read": len(items), "pairs read": len(relevance)}
-    all_counts |= {"queries without a title": left.blank, "items without a title": right.blank}
-    all_counts["pairs without a title"] = len(relevance) - len(pairs_of_titles)
-    all_counts |= {"queries merged": left.merged, "items merged": right.merged}
-    all_counts["pairs merged"] = len(pairs_of_titles) - named_pairs.nnz
+    for stage, row in zip(("read", "without a title", "merged"), (sizes[0], *-np.diff(sizes, axis=0))):
+        all_counts |= {f"{noun} {stage}": n for noun, n in zip(("queries", "items", "pairs"), row.tolist())}
     all_counts["pairs to the own title"] = named_pairs.nnz - distinct_pairs.nnz
     all_counts["pairs excluded"] = distinct_pairs.nnz - relevant.nnz
     all_counts["queries without a relevant item"] = shape[0] - len(rows)
     all_counts |= {"queries": len(rows), "items": shape[1], "pairs": relevant.nnz}
-    of_rows = left.first[rows]
-    columns = {}
-    for key, column, kind in (("years", years, int), ("categories", categories, str), ("published", published, bool)):
-        if column is not None:
-            columns[key] = np.array(column, kind)[of_rows]
-    if exclusions is not None:
-        columns["excluded"] = exclusions[rows]
-    query_titles = [queries[row].strip() for row in of_rows]
-    item_texts = [items[row].strip() for row in right.first]
-    return Titles(name, query_titles, item_texts, _truth(relevant[rows]), itself[rows], counts=all_counts, **columns)
+    of_rows = first_query[rows]
+    known = pd.DataFrame(facts, range(len(queries))).loc[of_rows].reset_index(drop=True)
+    texts = [[texts[place].strip() for place in places] for texts, places in ((queries, of_rows), (items, first_item))]
+    return Titles(
+        name, *texts, _truth(relevant[rows]), itself[rows], known, all_counts,
+        None if exclusions is None else exclusions[rows])
 
 # %% ../../../nbs/papers/data/titles.ipynb #7a5153ff
 class _Entry(BaseModel):
     "Line with an id, and perhaps a title."
     model_config = ConfigDict(strict=True)
     uid: str
-    title: str | None = None
-
-    @property
-    def text(self) -> str:
-        return html.unescape(self.title or "")
+    title: Annotated[str | None, AfterValidator(lambda title: html.unescape(title or ""))] = ""
 
 
 class _Query(_Entry):
@@ -191,68 +177,69 @@ class _Query(_Entry):
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
 
-def _lf_part(queries, exclusions, labels: int) -> tuple[list[_Query], list]:
+def _lf_part(path: Path, exclusions: Path, labels: int) -> tuple[list[_Query], list]:
     "Read training or test queries, and excluded pairs. Raises `DataError` naming file and line."
-    records = list(json_rows(queries, _Query, "uid"))
-    for line, record in enumerate(records, 1):
-        for target in record.target_ind:
-            if not 0 <= target < labels:
-                raise DataError(f"{queries}:{line}: target_ind {target} is not there: labels are 0 to {labels - 1}")
+    queries = list(json_rows(path, _Query, "uid"))
 
-    def parse(_, line):
+    def check_target(_, target):
+        check_range("target_ind", target, 0, labels, "left")
+
+    targets = ((line, target) for line, query in enumerate(queries, 1) for target in query.target_ind)
+    list(parsed_rows(path, targets, check_target))
+
+    def excluded_pair(_, line):
         row, label = map(int, line.split())
-        if not (0 <= row < len(records) and 0 <= label < labels):
-            raise ValueError(f"row {row}, label {label} is not there: rows end at {len(records) - 1}, labels at "
-                             f"{labels - 1}")
+        check_range("row", row, 0, len(queries), "left")
+        check_range("label", label, 0, labels, "left")
         return row, label
 
-    return records, list(parsed_lines(exclusions, parse)) if exclusions.stat().st_size else []
+    return queries, list(parsed_lines(exclusions, excluded_pair)) if exclusions.stat().st_size else []
+
+
+def _category_of(_, line):
+    "Read the id and the category of a query."
+    uid, category = without_end(line).split("\t")
+    return uid, category.strip()
 
 
 def read_lf(
-    folder: str | Path,           # holds `LF_FILES`, and `categories.tsv` if there are categories
-    name: str | None = None,      # default: the folder's
-    year: int | None = None,      # in which all queries were collected
-) -> Titles: # training queries first; `published` marks the test queries
+    training: Path, test: Path, labels: Path, barred: Path, barred_test: Path, # `LF_FILES`; without pairs, the last empty
+    categories: Path | None = None, # lines of an id and a category
+    *,
+    name: str,
+    year: int | None = None,        # in which all queries were collected
+) -> Titles: # training queries first; `published` are the test queries
     "Read the layout of the extreme classification repository. Raises `DataError` naming file and line."
-    folder = Path(folder)
-    trn, tst, lbl, filter_trn, filter_tst = [folder / file for file in LF_FILES]
-    for path in (filter_trn, filter_tst):
-        if not path.exists():
-            raise DataError(f"{path}: no such file; make it empty where no pairs are to be left out")
-    labels = list(json_rows(lbl, _Entry, "uid"))
-    train, exclusions = _lf_part(trn, filter_trn, len(labels))
-    test, barred_test = _lf_part(tst, filter_tst, len(labels))
-    queries = train + test
+    items = [label.title for label in json_rows(labels, _Entry, "uid")]
+    queries, exclusions = _lf_part(training, barred, len(items))
+    test_queries, test_exclusions = _lf_part(test, barred_test, len(items))
+    exclusions += [(len(queries) + row, label) for row, label in test_exclusions]
+    facts = {"published": np.repeat([False, True], [len(queries), len(test_queries)])}
+    queries += test_queries
     pairs = [(row, label) for row, query in enumerate(queries) for label in query.target_ind]
-    exclusions += [(len(train) + row, label) for row, label in barred_test]
-    published = np.repeat([False, True], [len(train), len(test)])
-    years = None if year is None else np.full(len(queries), year)
-    categories = None
     counts = {}
-    category_file = folder / "categories.tsv"
-    if category_file.is_file():
-        def category(_, line):
-            uid, name = without_end(line).split("\t")
-            return uid, name.strip()
-
-        category_of = dict(parsed_lines(category_file, category))
-        categories = [category_of.get(query.uid, "") for query in queries]
-        counts["queries without a category"] = categories.count("")
-    asking = [query.text for query in queries]
-    labels_text = [label.text for label in labels]
-    return make_titles(name or folder.name, asking, labels_text, pairs, years, categories, counts, published,
-                       exclusions)
+    if year is not None:
+        facts["year"] = year
+    if categories:
+        category_of = dict(parsed_lines(categories, _category_of))
+        facts["category"] = [category_of.get(query.uid, "") for query in queries]
+        counts["queries without a category"] = facts["category"].count("")
+    return make_titles(name, [query.title for query in queries], items, pairs, facts, counts, exclusions)
 
 # %% ../../../nbs/papers/data/titles.ipynb #33404739
-def _from_links(name, titles, pairs, counts, **columns) -> Titles:
-    "Make titles of linked records, given as (n, 2) places: the first of each pair is a query, the second an item."
+def _from_links(
+    name: str,
+    records: pd.DataFrame, # text, and what is known of each
+    pairs: np.ndarray,     # (n, 2) places of a query and of an item
+    counts: dict[str, int],
+) -> Titles:
+    "Make titles of linked records."
     queries, rows = np.unique(pairs[:, 0], return_inverse=True)
     items, labels = np.unique(pairs[:, 1], return_inverse=True)
-    asking = {key: column[queries] for key, column in columns.items()}
+    asking = records.iloc[queries].to_dict("list")
     result = make_titles(
-        name, titles[queries], titles[items], np.column_stack([rows, labels]), counts=counts, **asking)
-    unlinked = pd.DataFrame({"text": titles, **columns}).drop(np.unique(pairs))
+        name, asking.pop("text"), records.text[items].tolist(), np.column_stack([rows, labels]), asking, counts)
+    unlinked = records.drop(np.unique(pairs))
     return replace(result, unpaired=unlinked[unlinked.text != ""])
 
 
@@ -280,9 +267,9 @@ def read_aan(
         "citations of or by an unknown paper": int((~is_known).sum()),
         "citations of itself": int((is_known & itself).sum()),
     }
-    titles = papers.title.fillna("").map(html.unescape).to_numpy(object)
-    links = pairs[is_known & ~itself]
-    return _from_links(name, titles, links, counts, years=papers.year.to_numpy(), categories=index.str[0])
+    titles = papers.title.fillna("").map(html.unescape)
+    records = pd.DataFrame({"text": titles.to_numpy(), "year": papers.year.to_numpy(), "category": index.str[0]})
+    return _from_links(name, records, pairs[is_known & ~itself], counts)
 
 # %% ../../../nbs/papers/data/titles.ipynb #64dc8259
 _SHELVES = ("CDs & Vinyl", "Digital Music")
@@ -311,32 +298,28 @@ def read_music(
         "albums": len(albums), "albums with a title": len(with_title),
         "purchases": len(bought), "purchases of what is not here": len(bought) - len(pairs),
     }
-    genres = with_title.categories.map(_genre, na_action="ignore").fillna("")
-    return _from_links(name, with_title.text.to_numpy(object), pairs, counts, categories=genres.to_numpy())
+    with_title["category"] = with_title.categories.map(_genre, na_action="ignore").fillna("")
+    return _from_links(name, with_title[["text", "category"]], pairs, counts)
 
 # %% ../../../nbs/papers/data/titles.ipynb #5e3c06c2
 class _Source(NamedTuple):
     dataset: str                 # in the registry
     files: tuple[str, ...]       # that must be there
-    read: Callable[..., Titles]  # called with the paths and the name; `read_lf` with the folder, the name and `year`
-    year: int | None = None      # of all queries of such a layout
+    read: Callable[..., Titles]  # called with the paths, and the name
 
 
 SOURCES = {
     "aan_citations": _Source("aan_citations", ("acl-metadata.txt", "acl.txt"), read_aan),
     "music": _Source("amazon2014_music_alsobought", ("amazon2014_music_meta.jsonl.gz",), read_music),
-    "lf_amazontitles131k": _Source("lf_amazontitles131k", LF_FILES, read_lf, 2013),
-    "lf_amazontitles1_3m": _Source("lf_amazontitles1_3m", LF_FILES, read_lf, 2014),
+    "lf_amazontitles131k": _Source("lf_amazontitles131k", LF_FILES, partial(read_lf, year=2013)),
+    "lf_amazontitles1_3m": _Source("lf_amazontitles1_3m", LF_FILES, partial(read_lf, year=2014)),
 }
 
 # %% ../../../nbs/papers/data/titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
 def _load(name, paths, hashes) -> Titles:
     "Read the files of a source, again if their hashes change."
-    source = SOURCES[name]
-    if source.read is read_lf:
-        return read_lf(paths[0].parent, name, source.year)
-    return source.read(*paths, name=name)
+    return SOURCES[name].read(*paths, name=name)
 
 
 def load_titles(
@@ -349,7 +332,7 @@ def load_titles(
     source = SOURCES[name]
     options = {"download": download, "require_hash": require_hash}
     paths = [locate(source.dataset, file, **options) for file in source.files]
-    if source.read is read_lf:
+    if source.files is LF_FILES:
         with suppress(MissingData):
             paths.append(locate(source.dataset, "categories.tsv", **options))
     return _load(name, tuple(paths), tuple(map(sha256_of, paths)))

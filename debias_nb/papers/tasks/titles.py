@@ -35,8 +35,7 @@ def title_split(corpus: TitlesCorpus):
         titles, *additions = [load_titles(part, require_hash=True) for part in names]
         if additions:
             titles = join_titles(titles, *additions, corpus.name)
-        iid = .2 if titles.published is None else None
-        split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share)
+        split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, corpus.share)
     if not corpus.holdout:
         return split
     train = split.train
