@@ -203,7 +203,7 @@ def _category_of(_, line):
 
 
 def read_lf(
-    training: Path, test: Path, labels: Path, barred: Path, barred_test: Path, # `LF_FILES`; without pairs, the last empty
+    training: Path, test: Path, labels: Path, barred: Path, barred_test: Path, # `LF_FILES`; the last two may be empty
     categories: Path | None = None, # lines of an id and a category
     *,
     name: str,
