@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
-from debias_nb.papers.data import title_splits as s, titles as t
+from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
-from made import write
+from debias_nb.papers.data import title_splits as s, titles as t
+from debias_nb.papers.settings.titles import TitlesCorpus
+from debias_nb.papers.tasks import titles
+from debias_nb.runs.config import RunConfig
+from debias_nb.runs.records import comparable
+from debias_nb.runs.runner import execute
+from debias_nb.runs.settings import HingeTraining, PairMethod, TextsConfig
+from made import STATIC, WORLD, write
 
 
 def library(n=40, seed=0, **changes):
@@ -207,3 +214,72 @@ WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0,
 def test_tasks_that_cannot_be_scored_are_refused(changes, query):
     with pytest.raises(ValueError, match=f"hand: {query}"):
         task(**changes)
+
+
+# ---- runs
+
+YEARS = TitlesCorpus(name="aan_citations", task="titles", by="year", until=2003)
+
+
+@pytest.fixture
+def shelf(monkeypatch):
+    "The library in the place of a corpus, and titles of no pair: one is early, one is that of a tested paper."
+    shelf = library()
+    shelf.unpaired = pd.DataFrame(
+        {"text": ["Early", "New one", "New two", "paper: 39"], "year": [2001, 2005, 2006, 2007]})
+    monkeypatch.setattr(titles, "load_titles", lambda name, **options: shelf)
+    caches = titles.title_split, titles.unlabeled_titles, titles.changed_items
+    for function in caches:
+        function.cache_clear()
+    yield
+    for function in caches:
+        function.cache_clear()
+
+
+def test_held_are_titles_of_later_years_that_nobody_is_tested_with(shelf):
+    config = TextsConfig(corpora=["ood"])
+    assert set(titles.unlabeled_titles(config, ("iid", "ood"), YEARS)) == {"New one", "New two"}
+
+
+def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
+    settings = dict(
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, evaluate=["unseen"], eval_world=WORLD,
+        corpus=TitlesCorpus(name="catalogue", task="titles", world=WORLD),
+        training=HingeTraining(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64))
+    runs = [RunConfig(method=PairMethod(name="x", regularizer="outreg", weight=10, texts=texts), **settings)
+            for texts in (None, {"corpora": ["unseen"]})]
+    plain, held = map(execute, runs)
+    assert "held texts" not in plain["data"] and held["data"]["held texts"]["texts"] > 1
+    assert plain["metrics"] != held["metrics"]
+    np.random.seed(5) # of a stream that nothing of a run may read
+    assert comparable(execute(runs[1])) == comparable(held)
+
+
+def test_a_test_says_how_many_of_its_titles_training_has(shelf):
+    run = RunConfig(
+        paper="itvreg", experiment="x", profile="small", encoder=STATIC, eval_corpus=YEARS, evaluate=["iid", "ood"],
+        method=PairMethod(name="Base", trained=False), measure=["known texts"])
+    metrics = execute(run)["metrics"]
+    split = titles.title_split(YEARS)
+    training_titles = {text for side in titles.relevant_pairs(split.train) for text in side}
+    for name in run.evaluate:
+        counts = [(query in training_titles) + (item in training_titles)
+                  for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
+        shares = [metrics[name][part] for part in ("no known text", "one known text", "two known texts")]
+        assert shares == [counts.count(count) / len(counts) for count in range(3)]
+    assert metrics["iid"]["two known texts"] > metrics["ood"]["two known texts"]
+
+
+def test_items_change_and_queries_stay(shelf):
+    tests = titles.title_tasks("items", YEARS)
+    iid = titles.title_split(YEARS).tests["iid"]
+    original, joint, other_items = (tests[f"[{change}]"] for change in ("before", "joined", "replaced"))
+    for task in tests.values():
+        assert task.queries == iid.queries
+        assert sorted(zip(*titles.relevant_pairs(task))) == sorted(zip(*titles.relevant_pairs(iid)))
+    assert {*original.items} <= {*iid.items} and {*joint.items} == {*original.items, *other_items.items}
+    assert len(original.items) == len(other_items.items) and {*other_items.items} - {*iid.items}
+    assert not {*other_items.items} & ({*original.items}
+                                       - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
+    with pytest.raises(ConfigError, match="no evaluation set 'item'.*'items'"):
+        titles.title_tasks("item", YEARS)
