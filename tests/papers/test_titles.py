@@ -228,7 +228,7 @@ def shelf(monkeypatch):
     shelf.unpaired = pd.DataFrame(
         {"text": ["Early", "New one", "New two", "paper: 39"], "year": [2001, 2005, 2006, 2007]})
     monkeypatch.setattr(titles, "load_titles", lambda name, **options: shelf)
-    caches = titles.title_split, titles.unlabeled_titles, titles.changed_items
+    caches = titles.title_split, titles.unlabeled_titles, titles.title_tasks
     for function in caches:
         function.cache_clear()
     yield

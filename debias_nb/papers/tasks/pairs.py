@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from ...settings import EncoderConfig, WorldConfig
 from ...files import fingerprint
@@ -22,7 +21,7 @@ from ..data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs,
 from ..data.labeled_pairs import ranking_columns, training_pairs
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
 from ..data.products import CATEGORIES, TOKEN_ROLES, words_with_roles
-from ..data.titles import TitleTask
+from ..data.titles import TitleTask, search_groups
 from ...runs.config import RunConfig
 from ...runs.settings import PairMethod
 from ..settings.pairs import PairsCorpus
@@ -163,18 +162,7 @@ def search_of(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) 
     "Return the left texts of an evaluation set that have a duplicate, as a search among its right texts."
     pairs = evaluation_pairs(name, corpus, world)
     texts, left, right, group = questions_of(pairs)
-    queries, items = np.unique(left[pairs.labels == 1]), np.unique(right)
-    every = np.arange(len(texts))
-    place = np.full(len(texts), -1) # of a text among the items
-    place[items] = np.arange(len(items))
-    asks = csr_array((np.ones(len(texts)), (every, group)))
-    identity = csr_array((np.ones(len(texts)), (every, every)))
-    relevance = asks[queries] @ asks[items].T - identity[queries] @ identity[items].T
-    has_duplicate = relevance.sum(1) > 0
-    queries = queries[has_duplicate]
-    return TitleTask(
-        pairs.name, texts[queries].tolist(), texts[items].tolist(), relevance[has_duplicate], place[queries], None,
-        np.zeros(len(items)))
+    return search_groups(pairs.name, texts, group, np.unique(left[pairs.labels == 1]), np.unique(right))
 
 
 def search_measures(

@@ -205,17 +205,11 @@ def top_lists(
     task: TitleTask,
     rows,                  # which queries
     k: int = 5,
-) -> list[list[tuple[int, float, bool]]]: # of each of these queries: (item, score, whether it is relevant), best first
+) -> list[list[int]]: # the items of each of these queries, best first
     "Return the first items of some queries. Raise `ValueError` naming the task."
     _check_task(queries, items, task, k)
-    lists = []
-    for row in rows:
-        (_, scores), = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
-        best, items_at = first_items(scores, k)
-        relevant = task.relevance[[row]].indices.tolist()
-        first = zip(items_at[0, :k].tolist(), best[0, :k].tolist())
-        lists.append([(item, score, item in relevant) for item, score in first])
-    return lists
+    blocks = _score_blocks(queries[rows], items, task.barred[rows], 2**24)
+    return [first[:k].tolist() for _, scores in blocks for first in first_items(scores, k)[1]]
 
 # %% ../../../nbs/papers/tasks/retrieval.ipynb #ae3ec7c6
 TIE = 1e-6 # cosines closer than this are equal
