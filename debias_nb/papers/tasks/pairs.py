@@ -17,8 +17,9 @@ from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
 from ...measures.rankings import corpus_levels, mrr, ndcg, recall
 from .retrieval import evaluate_retrieval
-from ..data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
+from ..data.labeled_pairs import LabeledPairs, evaluation_pairs, planted_catalog, questions_of
 from ..data.labeled_pairs import ranking_columns, training_pairs
+from ...data.lexicon import SPLITS
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
 from ..data.products import CATEGORIES, TOKEN_ROLES, words_with_roles
 from ..data.titles import TitleTask, search_groups
@@ -210,7 +211,7 @@ class PairTask(Task):
         values |= overlap
         main = "auc05[ordinary]" if "ordinary" in test.subsets else "auc05"
         main_replicates = {key: replicates.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
-        if name in PLANTED_SPLITS:
+        if name in SPLITS:
             values |= importance_shares(model, run.encoder, planted_catalog(run.eval_world).split(name).queries)
         if test.offers:
             offer_values, offer_replicates = offer_measures(embeddings, test)
