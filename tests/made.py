@@ -2,6 +2,7 @@
 import gzip
 import json
 import os
+import sys
 from html.parser import HTMLParser
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -153,6 +154,14 @@ def write(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return path
+
+
+def forget():
+    "Clear what functions of the papers keep, and of those that they import."
+    for name in [name for name in sys.modules if name.startswith("debias_nb.papers.")]:
+        for value in vars(sys.modules[name]).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
 
 
 def pin(folder):

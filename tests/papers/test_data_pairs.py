@@ -20,8 +20,7 @@ from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.papers.tasks import pairs as task
 from debias_nb.runs.records import Store
 from debias_nb.runs.runner import run_all
-from debias_nb.runs.tasks import lacking
-from made import STATIC, experiment, pin, register, write
+from made import STATIC, experiment, forget, pin, register, write
 
 
 def pairs(*rows, name="made"):
@@ -157,7 +156,7 @@ OWN_REGISTRY = """datasets:
 """
 
 
-def test_a_data_set_of_ones_own_is_read_by_its_layout(tmp_path, monkeypatch):
+def test_a_data_set_of_ones_own_is_read_by_its_layout(tmp_path, monkeypatch, nothing_kept):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     write(tmp_path / "datasets.yaml", OWN_REGISTRY)
     folder = tmp_path / "forum"
@@ -174,7 +173,7 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(tmp_path, monkeypatch):
     store = Store(tmp_path / "records")
     outcome = run_all([run], store, workers=1, progress=False)
     assert "no hash of this file is known" in outcome.missing[run.id] and not outcome.trained and not store.all()
-    lacking.cache_clear()
+    forget()
     pin(folder)
     assert task.training_pairs(PairsCorpus(name="forum")).left == train.left
     write(tmp_path / "datasets.yaml", OWN_REGISTRY.replace("questions", "answers"))
@@ -223,7 +222,7 @@ def offers(category):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, nothing_kept):
     folder = tmp_path / "data" / products.DATASET
     folder.mkdir(parents=True)
     for category in products.CATEGORIES:
@@ -231,12 +230,7 @@ def folder(tmp_path, monkeypatch):
             write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
     register(tmp_path / "data", monkeypatch)
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_tokens, lacking
-    for function in caches:
-        function.cache_clear()
-    yield folder
-    for function in caches:
-        function.cache_clear()
+    return folder
 
 
 def test_products_are_what_labels_join():
@@ -312,7 +306,7 @@ def test_a_run_on_products_measures_every_part(folder):
 
     base = run.model_copy(update=dict(corpus=None, training=None, method=PairMethod(name="Base", trained=False)))
     (folder / "watches-test.txt").unlink()
-    task.evaluation_pairs.cache_clear()
+    forget()
     base_outcome = task.TASK.test(task.TASK.train(base).model, base)
     assert set(base_outcome.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
     assert base_outcome.missing == ["watches"]

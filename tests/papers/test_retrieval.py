@@ -88,16 +88,6 @@ def test_evaluation_is_that_of_brute_force(size):
         assert metrics[f"psp{k}"] == pytest.approx(gains / possible)
 
 
-def test_what_is_not_known_is_left_out():
-    q, x, task = toy(categories=None, accessory=None, frequency=np.zeros(150))
-    assert list(evaluate_retrieval(q, x, task)[0]) == ["p1", "p3", "p5"]
-    metrics, resamples = evaluate_retrieval(q, x, task, ks=(3,))
-    assert list(metrics) == ["p3", "p1"]
-    assert list(resamples) == ["p1"]
-    _, _, all_accessories = toy(accessory=np.ones(60, bool))
-    assert "p1[ordinary]" not in evaluate_retrieval(q, x, all_accessories)[0]
-
-
 @pytest.mark.parametrize("change, words", [
     (dict(queries=torch.ones(59, 3)), "toy: .*59"),
     (dict(ks=(1, 150)), "toy: k"),

@@ -19,7 +19,7 @@ NEWS = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n{rows}"
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch, nothing_kept):
     "Files of every kind, made up: `a cat` is tested in all of them."
     folders = {name: tmp_path / name for name in ("sts", "msr_paraphrase")}
     for folder in folders.values():
@@ -36,12 +36,6 @@ def files(tmp_path, monkeypatch):
     for part, rows in parts.items():
         (folders["msr_paraphrase"] / f"{part}.tsv").write_bytes(NEWS.format(rows=rows).encode())
     register(tmp_path, monkeypatch)
-    caches = task.training_pairs, task.evaluation_pairs
-    for function in caches:
-        function.cache_clear()
-    yield folders
-    for function in caches:
-        function.cache_clear()
 
 
 def test_grades_from_four_match_and_up_to_two_do_not(files):

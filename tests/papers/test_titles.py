@@ -222,18 +222,12 @@ YEARS = TitlesCorpus(name="aan_citations", task="titles", by="year", until=2003)
 
 
 @pytest.fixture
-def shelf(monkeypatch):
+def shelf(monkeypatch, nothing_kept):
     "The library in the place of a corpus, and titles of no pair: one is early, one is that of a tested paper."
     shelf = library()
     shelf.unpaired = pd.DataFrame(
         {"text": ["Early", "New one", "New two", "paper: 39"], "year": [2001, 2005, 2006, 2007]})
     monkeypatch.setattr(titles, "load_titles", lambda name, **options: shelf)
-    caches = titles.title_split, titles.unlabeled_titles, titles.title_tasks
-    for function in caches:
-        function.cache_clear()
-    yield
-    for function in caches:
-        function.cache_clear()
 
 
 def test_held_are_titles_of_later_years_that_nobody_is_tested_with(shelf):
