@@ -1,7 +1,6 @@
 "Planted worlds where a notebook cell cannot show it well: the definition, in any configuration."
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
