@@ -203,7 +203,7 @@ def test_what_changes_later_is_refused(tmp_path, data):
     ("askubuntu_shah", "train.neg.txt", "0 1\n0 999\n", "train.neg.txt:2: .*'999'"),
     ("askubuntu_shah", "test.pos.txt", None, "test.pos.txt"),
     ("qqp", "train-00000-of-00001.parquet", "PAR1 junk", "train-00000-of-00001.parquet: "),
-    ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: '5'"),
+    ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: no label '5'"),
     ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}],
      "small-truth.jsonl:1: "),
     ("amazon2018_reviews", "Books_5.json.gz", [{"asin": "B"}], "Books_5.json.gz:1: reviewerID"),

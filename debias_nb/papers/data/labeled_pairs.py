@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
@@ -83,21 +82,15 @@ def _part_of(pairs, corpus: PairsCorpus, part: str):
     return Pairs(list(compress(pairs.left, keep)), list(compress(pairs.right, keep)), pairs.group[keep])
 
 
-class Questions(NamedTuple):
-    "Distinct texts of pairs, and the question of each: duplicates, duplicates of these, and so on have the same."
-    texts: np.ndarray # (texts,)
-    left: np.ndarray  # (n,) places in `texts`
-    right: np.ndarray # (n,) places in `texts`
-    group: np.ndarray # (texts,) number of the question
-
-
-def questions_of(pairs: LabeledPairs | QuestionPairs) -> Questions:
-    "Group the distinct texts of pairs by question."
+def questions_of(
+    pairs: LabeledPairs | QuestionPairs,
+) -> tuple[np.ndarray, ...]: # (texts,) distinct ones; (n,) places of left and right; (texts,) numbers of questions
+    "Group the distinct texts of pairs by question: duplicates, duplicates of these, and so on have the same."
     texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
     left, right = places.reshape(2, -1)
     is_duplicate = pairs.labels == 1
     _, group = components(left[is_duplicate], right[is_duplicate], len(texts))
-    return Questions(texts, left, right, group)
+    return texts, left, right, group
 
 
 def at_balance(

@@ -163,15 +163,18 @@ class TitlesTask(PairTask):
     def evaluate(self, model, run: RunConfig, name: str, test: dict[str, TitleTask], results: Tested) -> None:
         values = {}
         replicates_of = {}
-        embeddings = _embed(model, list(test.values()), run.encoder)
-        for (suffix, task), (queries, items) in zip(test.items(), embeddings):
+        keeps_parts = "mix" in run.evaluate or run.data.by == "category" # where a table shows parts of a set
+        for (suffix, task), (queries, items) in zip(test.items(), _embed(model, list(test.values()), run.encoder)):
             metrics, replicates = evaluate_retrieval(queries, items, task)
-            recorded_metrics = self._recorded_metrics(metrics, task, run, name, suffix)
-            values |= {new: metrics[old] for new, old in recorded_metrics.items()}
-            main = _main(recorded_metrics.values())
-            parts = "mix" in run.evaluate or run.data.by == "category" # where a table shows parts of a set
-            for new, old in recorded_metrics.items():
-                is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
+            # the metric that counts: accessories are left out where there are any
+            main = "p1[ordinary]" if "p1[ordinary]" in metrics else "p1"
+            hidden = set() # categories are of interest where they are held out
+            if task.categories is not None and (name == "iid" or run.data.by == "year"):
+                hidden = {f"p1[{category}]" for category in task.categories}
+            recorded = {f"p1{suffix}": main} if suffix else {key: key for key in metrics if key not in hidden}
+            values |= {new: metrics[old] for new, old in recorded.items()}
+            for new, old in recorded.items():
+                is_part = keeps_parts and old in replicates and (name == "iid" or "bin" not in old)
                 if (old == main or is_part) and np.isfinite(replicates[old]).all():
                     limit = None if new == main else KEPT_RESAMPLES
                     replicates_of[new] = np.round(replicates[old][:limit], 4).tolist()
@@ -186,15 +189,6 @@ class TitlesTask(PairTask):
         results.metrics[name] = values
         results.replicates[name] = replicates_of
 
-    def _recorded_metrics(self, metrics, task, run, name, suffix) -> dict[str, str]: # name in the record -> metric
-        "Choose the metrics that a record keeps. Categories are of interest where they are held out."
-        if suffix:
-            return {f"p1{suffix}": _main(metrics)}
-        categories = set()
-        if task.categories is not None and (name == "iid" or run.data.by == "year"):
-            categories = {f"p1[{category}]" for category in task.categories}
-        return {key: key for key in metrics if key not in categories}
-
     def test(self, model, run: RunConfig) -> Tested:
         results = super().test(model, run)
         if "cases" in run.measure:
@@ -207,11 +201,6 @@ class TitlesTask(PairTask):
         return unlabeled_titles(run.method.texts, run.evaluate, run.corpus)
 
     load = staticmethod(title_split)
-
-
-def _main(metrics) -> str:
-    "Return the metric that counts: accessories are left out where there are any."
-    return "p1[ordinary]" if "p1[ordinary]" in metrics else "p1"
 
 
 TASK = TitlesTask()
