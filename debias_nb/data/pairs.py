@@ -11,7 +11,7 @@ __all__ = ['QUESTION_COLUMNS', 'QUESTION_LABELS', 'KNOWN', 'QuestionPairs', 'nam
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -355,12 +355,11 @@ def seen_words(
 def word_overlap(
     left: list[str],
     right: list[str],
-    words: Callable[[str], Iterable[str]] = _vocabulary, # of a text
 ) -> np.ndarray: # (n,) in [0, 1]
     "Compute for each pair the fraction of its distinct words that both texts have; 0 for a pair without words."
     shares = []
     for texts in zip(left, right):
-        left_words, right_words = map(set, map(words, texts))
+        left_words, right_words = map(_vocabulary, texts)
         shares.append(len(left_words & right_words) / max(1, len(left_words | right_words)))
     return np.array(shares)
 

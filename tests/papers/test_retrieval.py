@@ -77,7 +77,7 @@ def test_evaluation_is_that_of_brute_force(size):
     scores = (q.double() @ x.double().T).float().numpy()
     scores[task.barred.toarray()] = -np.inf
     marks = task.relevance.toarray()
-    worth = marks / propensities(task.frequency, task.frequency.sum())
+    worth = marks / propensities(task.frequency, task.frequency.sum(), *task.propensity)
     assert propensities([1], math.e**3, 1, 1) == pytest.approx(1 / 3)
     metrics = evaluate_retrieval(q, x, task, block_bytes=size)[0]
     for k in (1, 3, 5):
@@ -109,6 +109,6 @@ def test_what_has_no_first_hit_is_refused():
     broken = items.clone()
     broken[4, 1] = math.nan
     with pytest.raises(ValueError, match="items: row 4 is not finite"):
-        first_hits(queries, broken, marks)
+        first_hits(queries, broken, marks, 1)
     with pytest.raises(ValueError, match="query 0 has no relevant item"):
-        first_hits(queries, items, 0 * marks)
+        first_hits(queries, items, 0 * marks, 1)

@@ -23,7 +23,6 @@ from ...data.lexicon import SPLITS
 from ...data.worlds import Catalog, Pairs
 
 
-
 @dataclass(frozen=True)
 class LabeledPairs:
     "Pairs for training or for a test."

@@ -64,8 +64,8 @@ def gains_at(
 def propensities(
     counts,         # (m,) training pairs of each item
     total: float,   # all training pairs, at least 3
-    a: float = .55, # the repository's A and B: .55 and 1.5 except for Wikipedia (.5, .4) and Amazon (.6, 2.6)
-    b: float = 1.5,
+    a: float,       # the repository's A and B: .55 and 1.5 except for Wikipedia (.5, .4) and Amazon (.6, 2.6)
+    b: float,
 ) -> np.ndarray: # (m,) in (0, 1)
     "Return the chance that a true pair with the item was recorded."
     scale = (b + 1)**a
@@ -221,7 +221,7 @@ class FirstHit:
     n_better: np.ndarray                # (n,) items that score higher
     tied: np.ndarray                    # (n,) items that score the same, itself among them
     right: np.ndarray                   # (n,) relevant ones among these
-    nearest: torch.Tensor | None = None # (n, k) the first items, in no order where they tie
+    nearest: torch.Tensor               # (n, k) the first items, in no order where they tie
 
 
 def _count_first(scores, relevant):
@@ -238,7 +238,7 @@ def first_hits(
     queries,                   # (n, d) rows of length 1 or 0: a torch matrix, or a scipy sparse one
     items,                     # (m, d) of the same kind
     relevance,                 # (n, m) sparse booleans, each row with a True
-    nearest: int = 0,          # how many of the first items to keep, at most m
+    nearest: int,              # how many of the first items to keep, at most m
     block_bytes: int = 2**26,  # about the memory of the scores that are there at a time
 ) -> FirstHit:
     """Rank the first relevant item, exactly up to `TIE`.
@@ -265,7 +265,7 @@ def first_hits(
         counts.append(_count_first(scores, relevant))
         tops.append(scores.topk(nearest).indices)
     places = torch.cat(counts, 1).cpu().numpy()
-    return FirstHit(*places, torch.cat(tops).cpu() if nearest else None)
+    return FirstHit(*places, torch.cat(tops).cpu())
 
 # %% ../../../nbs/papers/tasks/retrieval.ipynb #1f21d379
 def recall_at(
