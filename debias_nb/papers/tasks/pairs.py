@@ -90,14 +90,18 @@ def _few(replicates: dict[str, list[float]]) -> dict[str, list[float]]:
     return few_replicates
 
 
+def _sides(embeddings, pairs: LabeledPairs, task: TitleTask) -> list: # (queries, d) and (items, d)
+    "Select the embeddings of a task's queries and items from those of both sides of pairs, (2n, d)."
+    place = {text: i for i, text in enumerate(pairs.all_texts)}
+    return [embeddings[[place[text] for text in texts]] for texts in (task.queries, task.items)]
+
+
 def offer_measures(
     embeddings, # (2n, d) tensor, of both sides
     pairs: LabeledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Return whether the offer nearest to an offer is of its product; ties are shared."
-    place = {title: i for i, title in enumerate(pairs.all_texts)}
-    items = embeddings[[place[title] for title in pairs.offers.items]]
-    values, replicates = evaluate_retrieval(items[pairs.offers.itself], items, pairs.offers, ks=(1,))
+    values, replicates = evaluate_retrieval(*_sides(embeddings, pairs, pairs.offers), pairs.offers, ks=(1,))
     replicates.pop("p1[seen]", None)
     return values, _few(replicates)
 
@@ -172,10 +176,8 @@ def search_measures(
     search: TitleTask, # of `search_of` for these pairs
 ) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
     "Measure how duplicates are found among all right texts."
-    place = {text: i for i, text in enumerate(pairs.all_texts)}
-    queries, items = [embeddings[[place[text] for text in texts]] for texts in (search.queries, search.items)]
     query, item = search.relevance.nonzero()
-    levels = corpus_levels(queries, items, query, item, np.ones(len(query)), search.itself)
+    levels = corpus_levels(*_sides(embeddings, pairs, search), query, item, np.ones(len(query)), search.itself)
     return {f"{metric.__name__}10": float(metric(levels, 10).mean()) for metric in (ndcg, mrr, recall)}
 
 
