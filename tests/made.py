@@ -180,7 +180,7 @@ def register(root, monkeypatch):
             files=files, title="made up", licence="none", citation="none", by_hand="made here")
     made_up = registry.Registry(datasets=datasets)
     monkeypatch.setenv("DEBIAS_NB_DATA", str(root))
-    monkeypatch.setattr(registry, "load_registry", lambda path=None: made_up)
+    monkeypatch.setattr(registry, "load_registry", lambda: made_up)
 
 
 def read_page(text):
