@@ -17,18 +17,17 @@ def integers(seed, n, d):
     return torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (n, d))).float()
 
 
-def toy(**change):
+def toy():
     "Vectors of 60 queries and 150 items, and a task on them."
     rng = np.random.default_rng(0)
     queries, places = np.arange(60), np.where(rng.random(60) < .5, rng.integers(150, size=60), -1)
     marks = rng.random((60, 150)) < .05
     marks[queries[places >= 0], places[places >= 0]] = False
     marks[queries, (places + 1) % 150] = True
-    columns = dict(
-        relevance=sp.csr_matrix(marks), itself=places, categories=rng.choice(["Books", "Toys"], 60),
-        frequency=rng.integers(0, 4, 150), accessory=rng.random(60) < .3,
-    )
-    return integers(0, 60, 3), integers(1, 150, 3), TitleTask("toy", ["q"] * 60, ["i"] * 150, **(columns | change))
+    task = TitleTask(
+        "toy", ["q"] * 60, ["i"] * 150, sp.csr_matrix(marks), places, categories=None,
+        frequency=rng.integers(0, 4, 150))
+    return integers(0, 60, 3), integers(1, 150, 3), task
 
 
 class Sizes(TorchDispatchMode):
