@@ -86,8 +86,9 @@ def split_titles(
     check_range("share", share, high=1, closed="right")
     if by == "year":
         check_range("until", until, closed="neither")
-    for category in held_out:
-        check_known("category", category, sorted({*titles.facts.category} - {""}))
+    else:
+        for category in held_out:
+            check_known("category", category, sorted({*titles.facts.category} - {""}))
     is_shifted = _is_shifted(titles.facts, by, until, held_out)
     unshifted = np.flatnonzero(~is_shifted)
     ood = np.flatnonzero(is_shifted)
