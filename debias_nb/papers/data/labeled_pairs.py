@@ -1,7 +1,4 @@
-"""Pairs for training and tests of runs: of synthetic datasets and of files, or as columns of a ranking loss.
-
-`readers` has all names.
-"""
+"Pairs for training and tests of runs: of synthetic datasets and of files, or as columns of a ranking loss."
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -179,38 +176,10 @@ def _texts_of_answers(name: str) -> list[str]:
     return [*general.questions, *general.answers]
 
 
-def readers() -> dict[str, dict[str, Callable]]: # kind -> name -> reader
-    """Return the readers of all real data by name.
-
-    Those of a corpus take it, a part and a share of it, and return `QuestionPairs`; the others take the name.
-    """
-    questions = question_corpora()
-    return {
-        "corpus": {
-            **dict.fromkeys(questions, lambda corpus, part, share: load_questions(
-                corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)),
-            **dict.fromkeys(CATEGORIES, lambda corpus, part, share: load_products(
-                corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)),
-            NEWS: lambda corpus, part, share: load_news(share, corpus.share_seed),
-        },
-        "evaluation set": {
-            **dict.fromkeys(questions, lambda name: _of_texts(load_questions(name, "test", require_hash=True), name)),
-            **dict.fromkeys(CATEGORIES, _test_products),
-            **dict.fromkeys(SENTENCE_KINDS, lambda name: _of_texts(load_sentences(name), name)),
-        },
-        "corpus of texts": {
-            **dict.fromkeys((*questions, *CATEGORIES), lambda name: training_pairs(PairsCorpus(name=name)).all_texts),
-            **dict.fromkeys((*SENTENCE_KINDS, *TEXTS_ONLY), sentence_texts),
-            "qnli": _texts_of_answers,
-        },
-    }
-
-
-def reader(kind: str, name: str, extra_names: tuple[str, ...] = ()) -> Callable:
-    "Return the reader of a name. Raises `ConfigError` for an unknown one, with `extra_names` among the known."
-    by_name = readers()[kind]
-    check_known(kind, name, (*by_name, *extra_names), ConfigError)
-    return by_name[name]
+def _read(kind: str, name: str, readers: dict[str, Callable]):
+    "Call the reader of a name. Raises `ConfigError` for an unknown one."
+    check_known(kind, name, readers, ConfigError)
+    return readers[name]()
 
 
 @lru_cache(maxsize=4)
@@ -221,10 +190,16 @@ def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
     if corpus.name == "catalogue":
         planted_pairs = planted_catalog(corpus.world).labeled_pairs()
         return _of_world(_part_of(planted_pairs, corpus, part), corpus.name, is_test=False)
-    read = reader("corpus", corpus.name, ("catalogue",))
-    if corpus.holdout and corpus.name not in question_corpora():
+    share = 1. if corpus.whole_groups else corpus.share
+    if corpus.holdout and corpus.name in (*CATEGORIES, NEWS):
         raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
-    pairs = read(corpus, part, 1. if corpus.whole_groups else corpus.share)
+    pairs = _read("corpus", corpus.name, {
+        **dict.fromkeys(question_corpora(), lambda: load_questions(
+            corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)),
+        **dict.fromkeys(CATEGORIES, lambda: load_products(
+            corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)),
+        NEWS: lambda: load_news(share, corpus.share_seed),
+    })
     if corpus.whole_groups:
         _, pairs = split_questions(pairs, corpus.share, corpus.share_seed)
     if corpus.negatives:
@@ -235,11 +210,14 @@ def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
 @lru_cache(maxsize=16)
 def evaluation_pairs(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) -> LabeledPairs:
     "Load an evaluation set. Raises as `training_pairs`."
-    if name == "heldout":
-        return training_pairs(corpus, "heldout")
-    if name in SPLITS:
-        return _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)
-    return reader("evaluation set", name, (*SPLITS, "heldout"))(name)
+    return _read("evaluation set", name, {
+        "heldout": lambda: training_pairs(corpus, "heldout"),
+        **dict.fromkeys(SPLITS, lambda: _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)),
+        **dict.fromkeys(
+            question_corpora(), lambda: _of_texts(load_questions(name, "test", require_hash=True), name)),
+        **dict.fromkeys(CATEGORIES, lambda: _test_products(name)),
+        **dict.fromkeys(SENTENCE_KINDS, lambda: _of_texts(load_sentences(name), name)),
+    })
 
 
 def training_texts(
@@ -250,6 +228,11 @@ def training_texts(
 
     There are as many of these as training pairs have, disjoint from training and tests. Raises as `training_pairs`.
     """
-    if world and name in SPLITS:
-        return [title.text for title in planted_catalog(world).unlabeled(name)]
-    return reader("corpus of texts", name, SPLITS if world else ())(name)
+    return _read("corpus of texts", name, {
+        **dict.fromkeys(SPLITS if world else (), lambda: [
+            title.text for title in planted_catalog(world).unlabeled(name)]),
+        **dict.fromkeys(
+            (*question_corpora(), *CATEGORIES), lambda: training_pairs(PairsCorpus(name=name)).all_texts),
+        **dict.fromkeys((*SENTENCE_KINDS, *TEXTS_ONLY), lambda: sentence_texts(name)),
+        "qnli": lambda: _texts_of_answers(name),
+    })
