@@ -101,7 +101,8 @@ def offer_measures(
     pairs: LabeledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Return whether the offer nearest to an offer is of its product; ties are shared."
-    values, replicates = evaluate_retrieval(*_sides(embeddings, pairs, pairs.offers), pairs.offers, ks=(1,))
+    queries, items = _sides(embeddings, pairs, pairs.offers)
+    values, replicates = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
     replicates.pop("p1[seen]", None)
     return values, _few(replicates)
 
@@ -176,8 +177,9 @@ def search_measures(
     search: TitleTask, # of `search_of` for these pairs
 ) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
     "Measure how duplicates are found among all right texts."
+    queries, items = _sides(embeddings, pairs, search)
     query, item = search.relevance.nonzero()
-    levels = corpus_levels(*_sides(embeddings, pairs, search), query, item, np.ones(len(query)), search.itself)
+    levels = corpus_levels(queries, items, query, item, np.ones(len(query)), search.itself)
     return {f"{metric.__name__}10": float(metric(levels, 10).mean()) for metric in (ndcg, mrr, recall)}
 
 
