@@ -64,7 +64,7 @@ class DataError(ValueError):
     ...     read_pairs(file)
     ... except DataError as error:
     ...     print(str(error).rpartition("/")[2])
-    pairs.tsv:2: '2' is not a label (duplicate, non-duplicate, 1, 0)
+    pairs.tsv:2: no label '2' (known: 'duplicate', 'non-duplicate', '1', '0')
     """
 
 

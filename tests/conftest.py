@@ -74,6 +74,15 @@ def libraries_are_set_aside():
         SET_ASIDE.append(len(sys.modules))
 
 
+@pytest.fixture
+def nothing_kept():
+    "What a process keeps of data that it has read or made is forgotten before a test and after it."
+    from made import forget
+    forget()
+    yield
+    forget()
+
+
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):
     "A folder with one encoder of each kind; nothing in it is ever changed."

@@ -2,6 +2,7 @@
 import gzip
 import json
 import os
+import sys
 from html.parser import HTMLParser
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -155,6 +156,14 @@ def write(path, content):
     return path
 
 
+def forget():
+    "Clear what functions of the papers keep, and of those that they import."
+    for name in [name for name in sys.modules if name.startswith("debias_nb.papers.")]:
+        for value in vars(sys.modules[name]).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
 def pin(folder):
     "Write the hashes of a folder's files next to them, as a conversion does: runs take no others."
     pins = {path.name: Pin.from_path(path) for path in folder.iterdir()}
@@ -171,7 +180,7 @@ def register(root, monkeypatch):
             files=files, title="made up", licence="none", citation="none", by_hand="made here")
     made_up = registry.Registry(datasets=datasets)
     monkeypatch.setenv("DEBIAS_NB_DATA", str(root))
-    monkeypatch.setattr(registry, "load_registry", lambda path=None: made_up)
+    monkeypatch.setattr(registry, "load_registry", lambda: made_up)
 
 
 def read_page(text):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from debias_nb.checks import check_known, check_range, visible
 from debias_nb.papers.data.authors import read_pan_pairs
-from debias_nb.data.pairs import check_label, named_cells, read_pairs
+from debias_nb.data.pairs import named_cells, read_pairs
 from debias_nb.data.registry import CONVERSION_FILE, Conversion, DataError, Pin, data_folders, json_rows, parsed_lines
 from debias_nb.data.registry import sha256_of, without_end
 from debias_nb.files import check_regular
@@ -131,10 +131,10 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
         names.append("categories.tsv")
     for name in names:
         shutil.copyfile(source.file(name), folder / name)
-    titles = read_lf(folder, source.root.name)
+    titles = read_lf(*(folder / name for name in names), name=source.root.name)
     read = ("queries read", "items read", "pairs read", "queries", "items", "pairs", "queries without a category")
     counts = {key: titles.counts[key] for key in read if key in titles.counts}
-    return counts | {"test queries": int(titles.published.sum())}
+    return counts | {"test queries": int(titles.facts.published.sum())}
 
 
 _ASNQ = {"1": 0, "2": 0, "3": 0, "4": 1}
@@ -144,7 +144,7 @@ def convert_asnq(source: Source, folder: Path) -> dict[str, float]:
     "The training file of ASNQ (Garg et al. 2020); a candidate without a text is left out."
     def read(_, line):
         row = named_cells(without_end(line).split("\t"), ("question", "sentence", "label"))
-        check_label(row["label"], _ASNQ)
+        check_known("label", row["label"], _ASNQ)
         return row["question"], row["sentence"], _ASNQ[row["label"]]
 
     rows = list(parsed_lines(source.file("train.tsv"), read))
@@ -287,10 +287,7 @@ def convert(
     with other contents."""
     check_known("corpus that can be converted", name, CONVERTERS, DataError)
     converter = CONVERTERS[name]
-    try:
-        check_range("share", share, high=1, closed="right")
-    except ValueError as e:
-        raise DataError(str(e)) from None
+    check_range("share", share, high=1, closed="right")
     settings = {"share": share} if converter in SHARED else {}
     if share < 1 and not settings:
         raise DataError(f"share: {name} is converted whole")
@@ -330,7 +327,7 @@ def main(
     "Convert a manually downloaded corpus to the layout that is read here, with counts and hashes."
     try:
         made = convert(name, source, share)
-    except (DataError, OSError) as e:
+    except (ValueError, OSError) as e:
         typer.echo(f"corpora: {visible(str(e))}", err=True)
         raise typer.Exit(2) from None
     for label, count in made.counts.items():

@@ -108,13 +108,8 @@ class Registry(Strict):
 _load_registry_once = once_per_state(load_config)
 
 
-def load_registry(
-    # a registry; default: the package's, with your own `datasets.yaml` in DEBIAS_NB_DATA
-    path: str | Path | None = None,
-) -> Registry:
-    "Read and validate a registry. Raises `ConfigError`, also for a data set of your own with a name of the package's."
-    if path:
-        return _load_registry_once(path, Registry, str(path))
+def load_registry() -> Registry: # the package's, with your own `datasets.yaml` in DEBIAS_NB_DATA
+    "Read and validate the registry. Raises `ConfigError`, also where one of your own has a name of the package's."
     package = _load_registry_once(package_file("data/datasets.yaml"), Registry, "debias_nb/data/datasets.yaml")
 
     def load(path):

@@ -14,21 +14,18 @@ from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, Mis
 from debias_nb.data.registry import locate
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.runner import task_of
-from debias_nb.runs.tasks import lacking
 from dry import stand_in
-from made import write
+from made import forget, write
 
 
 @pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
+def data(tmp_path, monkeypatch, nothing_kept):
     "An empty folder of data."
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setenv("DEBIAS_NB_DATA", str(folder))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    lacking.cache_clear()
-    yield folder
-    lacking.cache_clear()
+    return folder
 
 
 def put(folder, files):
@@ -142,7 +139,7 @@ def test_a_converted_corpus_makes_the_papers_runs(names, table, labels, tmp_path
     runs = {r.data: r.model_copy(update={"encoder": stand_in(r.encoder)}) for r in runs if r.corpus}
     assert runs
     assert all(names[0].split("_")[0] in task_of(r).lacks(r) for r in runs.values() if r.data.name.startswith(names[0]))
-    lacking.cache_clear()
+    forget()
     for name in names:
         convert_archive(name, tmp_path)
     with warnings.catch_warnings(): # a miniature has its balance
@@ -159,7 +156,7 @@ def test_asnq_is_what_a_run_of_paper_c_lacked(tmp_path, monkeypatch):
     run = next(r for r in load_experiment("scan/table02", "paper").runs() if r.method.name == "TANDA")
     run = run.model_copy(update={"encoder": stand_in(run.encoder)})
     assert "asnq-train.tsv is missing" in task_of(run).lacks(run)
-    lacking.cache_clear()
+    forget()
     conversion = convert_archive("asnq", tmp_path)
     assert task_of(run).lacks(run) == "no net"
     assert conversion.counts == {
@@ -206,7 +203,7 @@ def test_what_changes_later_is_refused(tmp_path, data):
     ("askubuntu_shah", "train.neg.txt", "0 1\n0 999\n", "train.neg.txt:2: .*'999'"),
     ("askubuntu_shah", "test.pos.txt", None, "test.pos.txt"),
     ("qqp", "train-00000-of-00001.parquet", "PAR1 junk", "train-00000-of-00001.parquet: "),
-    ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: '5'"),
+    ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: no label '5'"),
     ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}],
      "small-truth.jsonl:1: "),
     ("amazon2018_reviews", "Books_5.json.gz", [{"asin": "B"}], "Books_5.json.gz:1: reviewerID"),

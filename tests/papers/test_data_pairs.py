@@ -20,8 +20,7 @@ from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.papers.tasks import pairs as task
 from debias_nb.runs.records import Store
 from debias_nb.runs.runner import run_all
-from debias_nb.runs.tasks import lacking
-from made import STATIC, experiment, pin, register, write
+from made import STATIC, experiment, forget, pin, register, write
 
 
 def pairs(*rows, name="made"):
@@ -134,20 +133,7 @@ def test_shares_are_nested_and_stratified(p, a, b, seed):
     assert sorted(q.draw_share(p, 1, seed).left) == sorted(p.left)
 
 
-# ---- loading, on invented SuperUser pairs
-
-
-@pytest.fixture
-def superuser(tmp_path, monkeypatch):
-    folder = tmp_path / "superuser"
-    folder.mkdir()
-    duplicates = [f"duplicate\tHow do I open file {i}?\tWhat opens file {i}?\n" for i in range(200)]
-    non_duplicates = [f"non-duplicate\tHow do I open file {i}?\tWhat prints page {i}?\n" for i in range(200)]
-    write(folder / "train.tsv", "".join(duplicates + non_duplicates))
-    write(folder / "test.tsv", "1\tIs sudo safe?\tHow safe is sudo?\n0\tIs sudo safe?\tWhere are logs?\n")
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    return folder
+# ---- loading
 
 
 @pytest.mark.parametrize("call, words", [
@@ -157,7 +143,7 @@ def superuser(tmp_path, monkeypatch):
     (lambda: q.load_questions("qora", "test"), "did you mean 'quora'"),
     (lambda: products.load_offers("shoe"), "did you mean 'shoes'"),
 ])
-def test_wrong_requests_are_refused(superuser, call, words):
+def test_wrong_requests_are_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
 
@@ -170,11 +156,13 @@ OWN_REGISTRY = """datasets:
 """
 
 
-def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
-    (superuser.parent / "datasets.yaml").write_text(OWN_REGISTRY)
-    folder = superuser.rename(superuser.parent / "forum")
+def test_a_data_set_of_ones_own_is_read_by_its_layout(tmp_path, monkeypatch, nothing_kept):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    write(tmp_path / "datasets.yaml", OWN_REGISTRY)
+    folder = tmp_path / "forum"
     write(folder / "a.tsv", "a\tb\t1\nc\td\t0\nwhere are logs\tis sudo safe\t0\ne\tf\t0\n")
     write(folder / "dev.tsv", "1\te\tf\n")
+    write(folder / "test.tsv", "1\tIs sudo safe?\tHow safe is sudo?\n0\tIs sudo safe?\tWhere are logs?\n")
     train = q.load_questions("forum", "train")
     assert sorted(train.left) == ["a", "c"]
     assert train.counts["in forum/test.tsv"] == train.counts["in forum/dev.tsv"] == 1
@@ -182,13 +170,13 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
     with pytest.raises(UnknownData, match="forum/a.tsv is not used"):
         task.training_pairs(PairsCorpus(name="forum"))
     run = experiment(["Finetuned"], [0]).runs()[0].model_copy(update={"corpus": PairsCorpus(name="forum")})
-    store = Store(superuser.parent / "records")
+    store = Store(tmp_path / "records")
     outcome = run_all([run], store, workers=1, progress=False)
     assert "no hash of this file is known" in outcome.missing[run.id] and not outcome.trained and not store.all()
-    lacking.cache_clear()
+    forget()
     pin(folder)
     assert task.training_pairs(PairsCorpus(name="forum")).left == train.left
-    (superuser.parent / "datasets.yaml").write_text(OWN_REGISTRY.replace("questions", "answers"))
+    write(tmp_path / "datasets.yaml", OWN_REGISTRY.replace("questions", "answers"))
     with pytest.raises(ConfigError, match="datasets.yaml: .*layout.reader"):
         q.load_questions("forum", "test")
 
@@ -234,7 +222,7 @@ def offers(category):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, nothing_kept):
     folder = tmp_path / "data" / products.DATASET
     folder.mkdir(parents=True)
     for category in products.CATEGORIES:
@@ -242,12 +230,7 @@ def folder(tmp_path, monkeypatch):
             write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
     register(tmp_path / "data", monkeypatch)
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_tokens, lacking
-    for function in caches:
-        function.cache_clear()
-    yield folder
-    for function in caches:
-        function.cache_clear()
+    return folder
 
 
 def test_products_are_what_labels_join():
@@ -323,7 +306,7 @@ def test_a_run_on_products_measures_every_part(folder):
 
     base = run.model_copy(update=dict(corpus=None, training=None, method=PairMethod(name="Base", trained=False)))
     (folder / "watches-test.txt").unlink()
-    task.evaluation_pairs.cache_clear()
+    forget()
     base_outcome = task.TASK.test(task.TASK.train(base).model, base)
     assert set(base_outcome.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
     assert base_outcome.missing == ["watches"]
@@ -344,8 +327,6 @@ def test_pairs_are_told_apart_by_the_texts_that_training_has(monkeypatch):
     _, parts = task.overlap_parts(pairs, None)
     assert {name: part.tolist() for name, part in parts.items()} == {
         "no known text": [False, False, False, True, True, True], "known text": [True, True, True, False, False, False]}
-    monkeypatch.setattr(task, "training_set", lambda corpus: set())
-    assert not task.overlap_parts(pairs, None)[1], "the part is the whole"
     monkeypatch.setattr(task, "training_set", lambda corpus: {"z"})
     monkeypatch.setattr(task, "FEWEST_APART", 1)
     assert list(task.overlap_parts(pairs, None)[1]) == ["no known text"], "the others are matches, all of them"

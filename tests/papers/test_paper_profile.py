@@ -74,19 +74,14 @@ def test_three_steps_of_every_kind_of_run(name, tmp_path):
     ("arr/table02", "CL", ["paraphrase-distilroberta-base-v1", "amazon2018_reviews"]),
     ("itvreg/table03", "OutReg", ["distilbert-base", "askubuntu_shah"]),
 ])
-def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_path):
+def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_path, nothing_kept):
     "Not one thing after another."
-    from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     from debias_nb.runs.config import load_experiment
     from debias_nb.runs.runner import task_of
-    from debias_nb.runs.tasks import lacking
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    for loader in (lacking, training_pairs, evaluation_pairs): # what another test has loaded
-        loader.cache_clear()
     run = next(run for run in load_experiment(name, "paper").runs() if run.method.name.startswith(method))
     message = task_of(run).lacks(run)
-    lacking.cache_clear()
     for word in missing:
         assert word in message, message

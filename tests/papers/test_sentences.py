@@ -1,17 +1,11 @@
 "Sentences by kind of text: what is tested, what may be held, and what of a shift can be said before training."
-from functools import cache
-
 import pytest
 
 from debias_nb.checks import ConfigError
-from debias_nb.data import pairs as p
 from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
-from debias_nb.data.registry import MissingData
-from debias_nb.runs.config import load_experiment
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.papers.data import labeled_pairs as task
-from debias_nb.papers.tasks import regularization_texts
 from made import register
 
 GRADE_FILE = "4.0\ta cat\ta kitten\n2\ta cat\ta dog\n3.9\ta mouse\tA CAT!\n\ta {kind}\ta mouse\n"
@@ -19,7 +13,7 @@ NEWS = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n{rows}"
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch, nothing_kept):
     "Files of every kind, made up: `a cat` is tested in all of them."
     folders = {name: tmp_path / name for name in ("sts", "msr_paraphrase")}
     for folder in folders.values():
@@ -36,12 +30,6 @@ def files(tmp_path, monkeypatch):
     for part, rows in parts.items():
         (folders["msr_paraphrase"] / f"{part}.tsv").write_bytes(NEWS.format(rows=rows).encode())
     register(tmp_path, monkeypatch)
-    caches = task.training_pairs, task.evaluation_pairs
-    for function in caches:
-        function.cache_clear()
-    yield folders
-    for function in caches:
-        function.cache_clear()
 
 
 def test_grades_from_four_match_and_up_to_two_do_not(files):
@@ -65,28 +53,3 @@ def test_news_are_read_to_the_letter_and_trained_without_their_tests(files):
     assert task.evaluation_pairs("news", None, None).labels.tolist() == [1, 0]
     with pytest.raises(ConfigError, match="takes no `holdout`"):
         task.training_pairs(PairsCorpus(name="news", holdout=.1))
-
-
-# ---- facts of the published files
-
-
-@pytest.mark.published
-@pytest.mark.slow
-def test_no_run_between_kinds_of_text_holds_what_it_tests(monkeypatch):
-    "Each kind of held texts, with the tests that its runs have; a text stands in many files, and is folded once."
-    fold_once = cache(fold)
-    for module in (p, s, regularization_texts):
-        monkeypatch.setattr(module, "fold", fold_once)
-    runs = load_experiment("itvreg/shifts", "small").runs()
-    kinds = {(run.method.texts, run.evaluate) for run in runs if run.method.texts}
-    try:
-        unlabeled = {kind: regularization_texts.unlabeled_texts(*kind) for kind in kinds}
-        tests = {name: task.evaluation_pairs(name, None, None).all_texts
-                 for name in {name for _, names in kinds for name in names}}
-    except MissingData as e:
-        pytest.skip(str(e).splitlines()[0])
-    test_texts = {name: {fold_once(text, True) for text in texts} for name, texts in tests.items()}
-    assert len(unlabeled) > 1 and min(map(len, unlabeled.values())) > 500
-    for (config, names), texts in unlabeled.items():
-        mine = {fold_once(text, True) for text in texts}
-        assert not [name for name in names if mine & test_texts[name]], config

@@ -54,14 +54,11 @@ def _test_texts(name, *arguments):
 
 
 @pytest.fixture
-def corpora(monkeypatch):
+def corpora(monkeypatch, nothing_kept):
     "Two corpora of four texts each; one text of `quora` is tested, written otherwise."
     texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
     monkeypatch.setattr(labeled_pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
     monkeypatch.setattr(regularization_texts, "evaluation_pairs", _test_texts)
-    regularization_texts.unlabeled_texts.cache_clear()
-    yield
-    regularization_texts.unlabeled_texts.cache_clear()
 
 
 def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
@@ -162,11 +159,9 @@ def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_the
 
 
 @pytest.fixture
-def search(monkeypatch):
+def search(monkeypatch, nothing_kept):
     monkeypatch.setattr(pairs, "evaluation_pairs", lambda *arguments: LABELED_PAIRS)
-    pairs.search_of.cache_clear()
-    yield pairs.search_of("made", None, None)
-    pairs.search_of.cache_clear()
+    return pairs.search_of("made", None, None)
 
 
 def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(search):
@@ -178,15 +173,13 @@ def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(searc
     assert itself == [["a"], [], []]
 
 
-def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monkeypatch):
+def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monkeypatch, nothing_kept):
     chains = [(f"{i}{a}", f"{i}{b}", int(a == 0)) for i in range(40) for a, b in ((0, 1), (1, 2))]
     left, right, labels = zip(*chains)
     everything = QuestionPairs("made", list(left), list(right), np.array(labels, "int8"))
     monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **options: everything)
-    labeled_pairs.training_pairs.cache_clear()
     samples = [labeled_pairs.training_pairs(PairsCorpus(name="quora", share=.5, share_seed=seed, whole_groups=True))
                for seed in range(3)]
-    labeled_pairs.training_pairs.cache_clear()
     assert len({sample.info["fingerprint"] for sample in samples}) == 3
     for sample in samples:
         assert len(sample.labels) == 40 and sample.labels.sum() == 20
@@ -206,11 +199,3 @@ def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monke
         pairs.TASK.evaluate(None, run, "made", test_side, SimpleNamespace(metrics={}, replicates={}, data={}))
     assert samples[0] is None
     assert len(set(samples[1][:30])) == 1 and len(set(samples[1])) == 971
-
-
-def test_queries_of_a_synthetic_corpus_that_are_held_out_are_not_trained_on():
-    pairs = Catalog(WORLD).labeled_pairs()
-    corpus = PairsCorpus(name="catalogue", world=WORLD, holdout=.2)
-    parts = [labeled_pairs._part_of(pairs, corpus, part) for part in ("train", "heldout")]
-    assert not set(parts[0].group) & set(parts[1].group)
-    assert len(set(parts[1].group)) == round(.2 * len(set(pairs.group)))

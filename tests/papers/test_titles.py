@@ -1,4 +1,4 @@
-"""Reading, merging and splitting titles: bad input, properties on random data, damaged files.
+"""Reading, merging and splitting titles, and runs on them: bad input, properties on random data, damaged files.
 
 Its notebook has the published files."""
 import re
@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
-from debias_nb.papers.data import title_splits as s, titles as t
+from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
-from made import write
+from debias_nb.papers.data import title_splits as s, titles as t
+from debias_nb.papers.settings.titles import TitlesCorpus
+from debias_nb.papers.tasks import titles
+from debias_nb.runs.config import RunConfig
+from debias_nb.runs.records import comparable
+from debias_nb.runs.runner import execute
+from debias_nb.runs.settings import HingeTraining, PairMethod, TextsConfig
+from made import STATIC, WORLD, write
 
 
 def library(n=40, seed=0, **changes):
@@ -19,24 +26,13 @@ def library(n=40, seed=0, **changes):
     rng = np.random.default_rng(seed)
     names = [f"Paper {i}" for i in range(n)]
     pairs = [(i, j) for i in range(4, n) for j in rng.choice(i, 3, replace=False)]
-    columns = {"years": 2000 + np.arange(n) // 5, "categories": [f"kind {i % 4}" for i in range(n)]}
-    return t.make_titles("library", names, names, pairs, **(columns | changes))
+    facts = {"year": 2000 + np.arange(n) // 5, "category": [f"kind {i % 4}" for i in range(n)]}
+    return t.make_titles("library", names, names, pairs, facts | changes)
 
 
 def pairs_of(titles, matrix):
     "The titles that a matrix of queries and items pairs."
     return {(titles.queries[q], titles.items[i]) for q, i in zip(*matrix.nonzero())}
-
-
-def lower(pairs):
-    return {(query.lower(), item.lower()) for query, item in pairs}
-
-
-def own_is_the_same_title(titles):
-    "Whether `itself` names for each query the item of that title, or -1 where there is none."
-    return all(
-        titles.items[place] == query if place >= 0 else query not in titles.items
-        for query, place in zip(titles.queries, titles.itself))
 
 
 # ---- readers
@@ -56,30 +52,19 @@ LF_FILES = {
 }
 
 
-def lf(folder, **changes):
-    "The files of an LF dataset in `folder`; those given as None are not written."
-    for file, lines in (LF_FILES | changes).items():
-        if lines is not None:
-            write(folder / file, lines)
-    return folder
-
-
-def record(*targets, uid="A", title="x"):
-    return {"uid": uid, "title": title, "target_ind": list(targets)}
-
-
 @pytest.mark.parametrize("file, lines, words", [
     ("trn.json.gz", [RECORDS[0], b'{"uid": "B", "title"'], "trn.json.gz:2: "),
     ("trn.json.gz", [{"uid": "A", "title": "x"}], "trn.json.gz:1: target_ind"),
     ("trn.json.gz", [RECORDS[0], RECORDS[0]], "trn.json.gz:2: the id 'A'"),
-    ("tst.json.gz", [record(-1)], "tst.json.gz:1: target_ind -1"),
+    ("tst.json.gz", [{"uid": "A", "title": "x", "target_ind": [-1]}], "tst.json.gz:1: target_ind must lie in"),
     ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: "),
-    ("filter_labels_train.txt", ["0 3"], "label 3 is not there: rows end at 2, labels at 2"),
+    ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: label must lie in [0, 3), got 3"),
     ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
 ])
 def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, words):
+    files = [write(tmp_path / name, content) for name, content in (LF_FILES | {file: lines}).items()]
     with pytest.raises(DataError, match=re.escape(words)):
-        t.read_lf(lf(tmp_path, **{file: lines}))
+        t.read_lf(*files, name="x")
 
 
 def test_files_that_are_cut_short_are_damaged(tmp_path):
@@ -101,7 +86,7 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
     papers = write(tmp_path / "m.txt", THREE_PAPERS)
     citations = write(tmp_path / "c.txt", ["P00-1 , P01-1", "P02-1 , P01-1", "P01-1 , P01-1", "X12-1 , P01-1"])
     titles = t.read_aan(papers, citations)
-    assert titles.queries == ["ZETA"] and titles.years.tolist() == [2001] and titles.items == ["naïve"]
+    assert titles.queries == ["ZETA"] and titles.facts.year.tolist() == [2001] and titles.items == ["naïve"]
     assert titles.counts["queries merged"] == 1
     write(tmp_path / "c.txt", ["X1 , P00-1"])
     with pytest.raises(DataError, match="aan_citations"):
@@ -111,12 +96,11 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
 def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
     papers = write(tmp_path / "m.txt", [*THREE_PAPERS, "id = {E09-1}", "title = {Alone}", "year = {2009}", ""])
     titles = t.read_aan(papers, write(tmp_path / "c.txt", ["P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"]))
-    assert titles.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
+    assert titles.unpaired.to_dict("records") == [{"text": "Alone", "year": 2009, "category": "E"}]
 
     shelf = library()
     assert s.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
-    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "years": [2004, 2005],
-                                   "categories": ["kind 1", "kind 2"]})
+    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "year": [2004, 2005], "category": ["kind 1", "kind 2"]})
     assert s.split_titles(shelf, until=2004).unpaired == ["late"]
     assert s.split_titles(shelf, "category", held_out=["kind 1"]).unpaired == ["early"]
 
@@ -138,26 +122,19 @@ def check_rows(split, titles, is_shifted):
 def check_test(task, titles, queries, times):
     "A test set agrees with the titles it was split from, and with how often training saw each item."
     assert [times.get(item, 0) for item in task.items] == task.frequency.tolist()
-    assert task.info["new items"] == (task.frequency == 0).sum()
-    hits = [task.items[i] for i in task.relevance.nonzero()[1]]
-    assert task.info["pairs that point to new items"] == sum(times.get(item, 0) == 0 for item in hits)
     of_these = {(query, item) for query, item in pairs_of(titles, titles.relevance) if query in queries}
     assert pairs_of(task, task.relevance) == of_these, "no relevant item is lost"
-    assert own_is_the_same_title(task)
-    with_own = np.flatnonzero(task.itself >= 0)
-    assert task.barred.toarray()[with_own, task.itself[with_own]].all()
+    own = {(query, query) for query in set(task.queries) & set(task.items)}
+    assert pairs_of(task, task.barred) == own, "a query is no candidate of itself"
 
 
 @settings(max_examples=60)
-@given(
-    st.integers(2001, 2006), st.floats(.1, .9), st.floats(.05, 1), st.floats(.05, 1), st.integers(0, 5), st.booleans())
-def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, other_share, seed, by_year):
+@given(st.integers(2001, 2006), st.floats(.05, 1), st.floats(.05, 1), st.booleans())
+def test_splits_are_disjoint_nested_and_complete(until, one_share, other_share, by_year):
     titles = library()
     options = {"by": "year", "until": until} if by_year else {"by": "category", "held_out": HELD_OUT}
-    is_shifted = titles.years > until if by_year else np.isin(titles.categories, HELD_OUT)
-    small, large = (
-        s.split_titles(titles, **options, test_share=test_share, share=share, share_seed=seed)
-        for share in sorted((one_share, other_share)))
+    is_shifted = titles.facts.year > until if by_year else titles.facts.category.isin(HELD_OUT)
+    small, large = (s.split_titles(titles, **options, share=share) for share in sorted((one_share, other_share)))
 
     check_rows(large, titles, is_shifted)
     assert set(small.rows["train"]) <= set(large.rows["train"])
@@ -178,21 +155,21 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
     ({"until": 2007}, "no ood query"),
     ({"by": "month", "until": 2004}, "month"),
     ({"by": "category", "held_out": ["knd 1"]}, "did you mean 'kind 1'"),
-    ({"until": 2004, "test_share": .001}, "no iid query"),
-    ({"until": 2004, "test_share": None}, "test_share"),
+    ({"until": 1999}, "no training query"),
 ])
 def test_wrong_splits_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         s.split_titles(library(), **options)
-    with pytest.raises(ValueError, match="by='year'"):
-        s.split_titles(library(years=None), until=2004)
+    with pytest.raises(ValueError, match="no split of library 'year'"):
+        s.split_titles(t.make_titles("library", ["a"], ["b"], [(0, 0)]), until=2004)
 
 
 def test_the_published_test_set_is_the_iid_one():
     marks = np.arange(40) % 5 == 0
-    split = s.split_titles(library(published=marks), until=2005, test_share=None)
+    split = s.split_titles(library(published=marks), until=2005)
     assert set(split.tests["iid"].queries) == {f"Paper {i}" for i in range(4, 30) if marks[i]}
-    until_2005 = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
+    is_early = (split.titles.facts.year <= 2005).to_numpy()
+    until_2005 = {split.titles.items[i] for i in split.titles.relevance[is_early].nonzero()[1]}
     assert (set(split.tests["iid"].items) == until_2005
             and "Paper 39" not in until_2005), "candidates are those of the training years"
 
@@ -222,3 +199,66 @@ WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0,
 def test_tasks_that_cannot_be_scored_are_refused(changes, query):
     with pytest.raises(ValueError, match=f"hand: {query}"):
         task(**changes)
+
+
+# ---- runs
+
+YEARS = TitlesCorpus(name="aan_citations", task="titles", by="year", until=2003)
+
+
+@pytest.fixture
+def shelf(monkeypatch, nothing_kept):
+    "The library in the place of a corpus, and titles of no pair: one is early, one is that of a tested paper."
+    shelf = library()
+    shelf.unpaired = pd.DataFrame(
+        {"text": ["Early", "New one", "New two", "paper: 39"], "year": [2001, 2005, 2006, 2007]})
+    monkeypatch.setattr(titles, "load_titles", lambda name, **options: shelf)
+
+
+def test_held_are_titles_of_later_years_that_nobody_is_tested_with(shelf):
+    config = TextsConfig(corpora=["ood"])
+    assert set(titles.unlabeled_titles(config, ("iid", "ood"), YEARS)) == {"New one", "New two"}
+
+
+def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
+    settings = dict(
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, evaluate=["unseen"], eval_world=WORLD,
+        corpus=TitlesCorpus(name="catalogue", task="titles", world=WORLD),
+        training=HingeTraining(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64))
+    runs = [RunConfig(method=PairMethod(name="x", regularizer="outreg", weight=10, texts=texts), **settings)
+            for texts in (None, {"corpora": ["unseen"]})]
+    plain, held = map(execute, runs)
+    assert "held texts" not in plain["data"] and held["data"]["held texts"]["texts"] > 1
+    assert plain["metrics"] != held["metrics"]
+    np.random.seed(5) # of a stream that nothing of a run may read
+    assert comparable(execute(runs[1])) == comparable(held)
+
+
+def test_a_test_says_how_many_of_its_titles_training_has(shelf):
+    run = RunConfig(
+        paper="itvreg", experiment="x", profile="small", encoder=STATIC, eval_corpus=YEARS, evaluate=["iid", "ood"],
+        method=PairMethod(name="Base", trained=False), measure=["known texts"])
+    metrics = execute(run)["metrics"]
+    split = titles.title_split(YEARS)
+    training_titles = {text for side in titles.relevant_pairs(split.train) for text in side}
+    for name in run.evaluate:
+        counts = [(query in training_titles) + (item in training_titles)
+                  for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
+        shares = [metrics[name][part] for part in ("no known text", "one known text", "two known texts")]
+        assert shares == [counts.count(count) / len(counts) for count in range(3)]
+    assert metrics["iid"]["two known texts"] > metrics["ood"]["two known texts"]
+
+
+def test_items_change_and_queries_stay(shelf):
+    tests = titles.title_tasks("items", YEARS)
+    iid = titles.title_split(YEARS).tests["iid"]
+    original, joint, other_items = (tests[f"[{change}]"] for change in ("before", "joined", "replaced"))
+    for task in tests.values():
+        assert task.queries == iid.queries
+        assert sorted(zip(*titles.relevant_pairs(task))) == sorted(zip(*titles.relevant_pairs(iid)))
+    assert {*original.items} <= {*iid.items} and {*joint.items} == {*original.items, *other_items.items}
+    assert len(original.items) == len(other_items.items) and {*other_items.items} - {*iid.items}
+    assert not {*other_items.items} & ({*original.items}
+                                       - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
+    with pytest.raises(ConfigError, match="no evaluation set 'item'.*'items'"):
+        titles.title_tasks("item", YEARS)

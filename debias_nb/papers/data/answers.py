@@ -22,7 +22,7 @@ from numpy.random import default_rng
 
 from ...settings import AnswersWorldConfig
 from ...checks import check_known, check_range
-from ...data.pairs import check_label, count_signs, named_cells
+from ...data.pairs import count_signs, named_cells
 from ...data.registry import Table, locate, parsed_rows, text_lines, without_end
 
 # %% ../../../nbs/papers/data/answers.ipynb #61690671
@@ -161,9 +161,9 @@ def read_answers(
         except csv.Error as e:
             raise ValueError(f"wrong quoting: {e}") from None
         row = named_cells(cells, columns)
-        check_label(row["label"], LABELS)
+        check_known("label", row["label"], LABELS)
         if "grade" in row:
-            check_label(row["grade"], GRADES)
+            check_known("grade", row["grade"], GRADES)
         grade = GRADES.get(row.get("grade"))
         return _Row(row.get("question_id"), row["question"], row["answer"], LABELS[row["label"]], grade)
 

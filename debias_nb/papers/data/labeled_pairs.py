@@ -1,12 +1,8 @@
-"""Pairs for training and tests of runs: of synthetic datasets and of files, or as columns of a ranking loss.
-
-`sources` has all names.
-"""
+"Pairs for training and tests of runs: of synthetic datasets and of files, or as columns of a ranking loss."
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
@@ -20,10 +16,8 @@ from ...data.pairs import QuestionPairs, components, load_questions, question_co
 from .products import CATEGORIES, load_offers, load_products, load_test
 from ...data.sentences import SENTENCE_KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
 from .titles import TitleTask
+from ...data.lexicon import SPLITS
 from ...data.worlds import Catalog, Pairs
-
-
-PLANTED_SPLITS = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog
 
 
 @dataclass(frozen=True)
@@ -35,13 +29,20 @@ class LabeledPairs:
     labels: np.ndarray                      # (n,) 0 or 1
     groups: np.ndarray | None = None        # (n,) query of each pair, where pairs share queries
     subsets: dict = field(default_factory=dict) # name -> (n,) booleans
-    info: dict = field(default_factory=dict)    # fingerprint and counts, for the record
-    offers: TitleTask | None = None             # of products, as retrieval
+    fingerprint: str = ""
+    counts: dict | None = None              # of files
+    offers: TitleTask | None = None         # of products, as retrieval
 
     @property
     def all_texts(self) -> list[str]:
         "The left ones first."
         return self.left + self.right
+
+    @property
+    def info(self) -> dict:
+        "Fingerprint and counts, for the record."
+        info = {"fingerprint": self.fingerprint, "pairs": len(self.labels), "positives": int(self.labels.sum())}
+        return info if self.counts is None else info | {"counts": self.counts}
 
 
 @lru_cache(maxsize=4)
@@ -50,24 +51,20 @@ def planted_catalog(world: WorldConfig) -> Catalog:
     return Catalog(world)
 
 
-def _of_world(pairs, name: str, is_test: bool) -> LabeledPairs:
+def _of_world(pairs: Pairs, name: str, is_test: bool) -> LabeledPairs:
     "Convert planted pairs; those of a test are grouped by query."
     left, right = pairs.texts()
-    labels = pairs.labels
-    info = {
-        "fingerprint": fingerprint([left, right, labels.tolist()]), "pairs": len(labels),
-        "positives": int(labels.sum())}
+    converted = LabeledPairs(
+        name, left, right, pairs.labels, fingerprint=fingerprint([left, right, pairs.labels.tolist()]))
     if not is_test:
-        return LabeledPairs(name, left, right, labels, info=info)
+        return converted
     subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
-    return LabeledPairs(name, left, right, labels, pairs.group, subsets, info)
+    return replace(converted, groups=pairs.group, subsets=subsets)
 
 
-def _of_texts(pairs: QuestionPairs, name: str, subsets=None, offers=None) -> LabeledPairs:
-    info = {
-        "fingerprint": pairs.fingerprint, "pairs": len(pairs.labels), "positives": int(pairs.labels.sum()),
-        "counts": pairs.counts}
-    return LabeledPairs(name, pairs.left, pairs.right, pairs.labels, None, subsets or {}, info, offers)
+def _of_texts(pairs: QuestionPairs, name: str, **parts) -> LabeledPairs: # parts: `subsets` and `offers`
+    return LabeledPairs(
+        name, pairs.left, pairs.right, pairs.labels, fingerprint=pairs.fingerprint, counts=pairs.counts, **parts)
 
 
 def _part_of(pairs, corpus: PairsCorpus, part: str):
@@ -81,21 +78,15 @@ def _part_of(pairs, corpus: PairsCorpus, part: str):
     return Pairs(list(compress(pairs.left, keep)), list(compress(pairs.right, keep)), pairs.group[keep])
 
 
-class Questions(NamedTuple):
-    "Distinct texts of pairs, and the question of each: duplicates, duplicates of these, and so on have the same."
-    texts: np.ndarray # (texts,)
-    left: np.ndarray  # (n,) places in `texts`
-    right: np.ndarray # (n,) places in `texts`
-    group: np.ndarray # (texts,) number of the question
-
-
-def questions_of(pairs: LabeledPairs | QuestionPairs) -> Questions:
-    "Group the distinct texts of pairs by question."
+def questions_of(
+    pairs: LabeledPairs | QuestionPairs,
+) -> tuple[np.ndarray, ...]: # (texts,) distinct ones; (n,) places of left and right; (texts,) numbers of questions
+    "Group the distinct texts of pairs by question: duplicates, duplicates of these, and so on have the same."
     texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
     left, right = places.reshape(2, -1)
     is_duplicate = pairs.labels == 1
     _, group = components(left[is_duplicate], right[is_duplicate], len(texts))
-    return Questions(texts, left, right, group)
+    return texts, left, right, group
 
 
 def at_balance(
@@ -175,53 +166,20 @@ def ranking_columns(
     return columns, group[np.column_stack([first, third])], counts
 
 
-class Source(NamedTuple):
-    "Readers of the texts of one name; None for what it does not have."
-    train: Callable[[PairsCorpus, str, float], QuestionPairs] | None = None # of a corpus, a part and a share of it
-    test: Callable[[str], LabeledPairs] | None = None
-    texts: Callable[[str], list[str]] | None = None # unlabeled
+def _test_products(name: str) -> LabeledPairs:
+    test, subsets = load_test(name)
+    return _of_texts(test, name, subsets=subsets, offers=load_offers(name))
 
 
-def sources() -> dict[str, Source]:
-    "Return the readers of all real texts by name."
-    def train_questions(corpus, part, share):
-        return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)
-
-    def train_products(corpus, part, share):
-        return load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
-
-    def test_products(name):
-        test, subsets = load_test(name)
-        return _of_texts(test, name, subsets, load_offers(name))
-
-    def texts_of_answers(name):
-        general = load_answers(name, "dev", require_hash=True)
-        return [*general.questions, *general.answers]
-
-    def texts_of_training(name):
-        return training_pairs(PairsCorpus(name=name)).all_texts
-
-    questions = Source(
-        train_questions, lambda name: _of_texts(load_questions(name, "test", require_hash=True), name),
-        texts_of_training)
-    sentences = Source(None, lambda name: _of_texts(load_sentences(name), name), sentence_texts)
-    return {
-        **dict.fromkeys(question_corpora(), questions),
-        **dict.fromkeys(CATEGORIES, Source(train_products, test_products, texts_of_training)),
-        **dict.fromkeys(SENTENCE_KINDS, sentences),
-        **dict.fromkeys(TEXTS_ONLY, Source(None, None, sentence_texts)),
-        NEWS: sentences._replace(train=lambda corpus, part, share: load_news(share, corpus.share_seed)),
-        "qnli": Source(None, None, texts_of_answers), # of no training corpus
-    }
+def _texts_of_answers(name: str) -> list[str]:
+    general = load_answers(name, "dev", require_hash=True)
+    return [*general.questions, *general.answers]
 
 
-def source(label: str, name: str, kind: str, extra_names: tuple[str, ...] = ()) -> Source:
-    """Return the source of a name.
-
-    Raises `ConfigError` for one without readers of this kind, with `extra_names` among the names."""
-    by_name = {key: source for key, source in sources().items() if getattr(source, kind)}
-    check_known(label, name, (*by_name, *extra_names), ConfigError)
-    return by_name[name]
+def _read(kind: str, name: str, readers: dict[str, Callable]):
+    "Call the reader of a name. Raises `ConfigError` for an unknown one."
+    check_known(kind, name, readers, ConfigError)
+    return readers[name]()
 
 
 @lru_cache(maxsize=4)
@@ -232,10 +190,16 @@ def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
     if corpus.name == "catalogue":
         planted_pairs = planted_catalog(corpus.world).labeled_pairs()
         return _of_world(_part_of(planted_pairs, corpus, part), corpus.name, is_test=False)
-    corpus_source = source("corpus", corpus.name, "train", ("catalogue",))
-    if corpus.holdout and corpus.name not in question_corpora():
+    share = 1. if corpus.whole_groups else corpus.share
+    if corpus.holdout and corpus.name in (*CATEGORIES, NEWS):
         raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
-    pairs = corpus_source.train(corpus, part, 1. if corpus.whole_groups else corpus.share)
+    pairs = _read("corpus", corpus.name, {
+        **dict.fromkeys(question_corpora(), lambda: load_questions(
+            corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)),
+        **dict.fromkeys(CATEGORIES, lambda: load_products(
+            corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)),
+        NEWS: lambda: load_news(share, corpus.share_seed),
+    })
     if corpus.whole_groups:
         _, pairs = split_questions(pairs, corpus.share, corpus.share_seed)
     if corpus.negatives:
@@ -246,11 +210,14 @@ def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
 @lru_cache(maxsize=16)
 def evaluation_pairs(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) -> LabeledPairs:
     "Load an evaluation set. Raises as `training_pairs`."
-    if name == "heldout":
-        return training_pairs(corpus, "heldout")
-    if name in PLANTED_SPLITS:
-        return _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)
-    return source("evaluation set", name, "test", (*PLANTED_SPLITS, "heldout")).test(name)
+    return _read("evaluation set", name, {
+        "heldout": lambda: training_pairs(corpus, "heldout"),
+        **dict.fromkeys(SPLITS, lambda: _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)),
+        **dict.fromkeys(
+            question_corpora(), lambda: _of_texts(load_questions(name, "test", require_hash=True), name)),
+        **dict.fromkeys(CATEGORIES, lambda: _test_products(name)),
+        **dict.fromkeys(SENTENCE_KINDS, lambda: _of_texts(load_sentences(name), name)),
+    })
 
 
 def training_texts(
@@ -261,6 +228,11 @@ def training_texts(
 
     There are as many of these as training pairs have, disjoint from training and tests. Raises as `training_pairs`.
     """
-    if world and name in PLANTED_SPLITS:
-        return [title.text for title in planted_catalog(world).unlabeled(name)]
-    return source("corpus of texts", name, "texts", PLANTED_SPLITS if world else ()).texts(name)
+    return _read("corpus of texts", name, {
+        **dict.fromkeys(SPLITS if world else (), lambda: [
+            title.text for title in planted_catalog(world).unlabeled(name)]),
+        **dict.fromkeys(
+            (*question_corpora(), *CATEGORIES), lambda: training_pairs(PairsCorpus(name=name)).all_texts),
+        **dict.fromkeys((*SENTENCE_KINDS, *TEXTS_ONLY), lambda: sentence_texts(name)),
+        "qnli": lambda: _texts_of_answers(name),
+    })

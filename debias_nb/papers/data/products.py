@@ -127,21 +127,16 @@ def same_product(
 ) -> "TitleTask": # queries of category `seen` or `unseen`, and all offers
     "Make a retrieval task: relevant to an offer are the others of its product, those that matches connect."
     import pandas as pd
-    from scipy.sparse import csr_matrix
-    from debias_nb.papers.data.titles import TitleTask
+    from debias_nb.papers.data.titles import search_groups
     offers = pd.Series(pairs.all_texts, map(fold, pairs.all_texts), dtype=object)
     titles = offers[~offers.index.duplicated()] # as first spelled
-    items = titles.tolist()
     left, right = titles.index.get_indexer(offers.index).reshape(2, -1)
     is_match = pairs.labels == 1
-    _, product = components(left[is_match], right[is_match], len(items))
-    relevance = product[:, None] == product
-    np.fill_diagonal(relevance, False)
-    queries = np.flatnonzero(relevance.any(1))
-    asking = [items[i] for i in queries]
-    kinds = np.where([fold(title, True) in training_titles for title in asking], "seen", "unseen")
-    frequency = np.zeros(len(items), int)
-    return TitleTask(pairs.name, asking, items, csr_matrix(relevance[queries]), queries, kinds, frequency)
+    _, product = components(left[is_match], right[is_match], len(titles))
+    every = np.arange(len(titles))
+    task = search_groups(pairs.name, titles.to_numpy(), product, every, every)
+    kinds = np.where([fold(title, True) in training_titles for title in task.queries], "seen", "unseen")
+    return replace(task, categories=kinds)
 
 # %% ../../../nbs/papers/data/products.ipynb #fe964594
 def load_offers(

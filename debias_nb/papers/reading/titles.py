@@ -1,10 +1,12 @@
 "What the notebook on ITVReg reads and draws: titles of products whose brands mislead, encoders, and their scores."
 import copy
 import tempfile
+from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 import torch
 from datasets import Dataset
 
@@ -28,12 +30,10 @@ def reported_titles() -> pd.DataFrame: # method × first result, results that fi
     paper = load_expected("itvreg")
     categories = {"AmazonCatRemoved (IID)": "known categories", "AmazonCatOOD (OOD)": "unseen categories"}
     p1 = paper("table2", method="*", column=list(categories)).unstack().rename(columns=categories)
-    rows = {}
-    for method in ("Base", "Finetuned", "ITVReg"):
-        titles = paper.lists["table9"].rows[method]
-        rows[method] = {"first of five": titles[0], "of five a wrench": sum("wrench" in t.lower() for t in titles)}
-        rows[method] |= p1.loc[method].to_dict()
-    return pd.DataFrame(rows).T
+    methods = ["Base", "Finetuned", "ITVReg"]
+    titles = pd.Series({method: paper.lists["table9"].rows[method] for method in methods})
+    wrenches = titles.map(lambda found: sum("wrench" in title.lower() for title in found))
+    return pd.DataFrame({"first of five": titles.str[0], "of five a wrench": wrenches}).join(p1).astype(object)
 
 
 class Titles:
@@ -71,11 +71,8 @@ class Titles:
 
     def brand_share(self, model) -> float:
         "Return the brand's share of a title's importance, in percent, over a hundred queries."
-        shares = []
-        for query in self.tests["in distribution"].queries[:100]:
-            of_words = importance(model, query.words)
-            shares.append(of_words[0] / of_words.sum())
-        return 100 * float(np.mean(shares))
+        of_queries = [importance(model, query.words) for query in self.tests["in distribution"].queries[:100]]
+        return 100 * float(np.mean([of_words[0] / of_words.sum() for of_words in of_queries]))
 
     def misled_query(self, base, tuned) -> int: # its place in the test with random brands
         "Find the first query that fine-tuning leads from a match to a wrong item of the query's own brand."
@@ -106,13 +103,11 @@ class Titles:
         "Write titles of three types, each with the first brand of each type."
         kinds = [0, 5, 11] # types of training
         titles, places = [], []
-        for kind in kinds:
-            for maker in kinds:
-                for n in range(12):
-                    words = [self.world.brands[self.world.brands_of[maker][0]], self.world.nouns[kind][n % 4]]
-                    words += [self.world.attribute_words[slot][0][n % 2] for slot in self.world.slots_of[kind]]
-                    titles.append(" ".join([*words, self.world.fillers[n]]))
-                    places.append((kinds.index(kind), kinds.index(maker)))
+        for kind, maker, n in product(range(3), range(3), range(12)):
+            brand = self.world.brands[self.world.brands_of[kinds[maker]][0]]
+            attributes = [self.world.attribute_words[slot][0][n % 2] for slot in self.world.slots_of[kinds[kind]]]
+            titles.append(" ".join([brand, self.world.nouns[kinds[kind]][n % 4], *attributes, self.world.fillers[n]]))
+            places.append((kind, maker))
         return titles, *np.array(places).T
 
 
@@ -139,17 +134,15 @@ def shared_brand(vectors: torch.Tensor, types: np.ndarray, brands: np.ndarray) -
 def query_and_scores(titles: Titles, q: int, models: dict, scores: pd.DataFrame) -> Picture:
     "Draw the importance of a query's words beside the P@1 of all queries."
     query = titles.tests["random brands"].queries[q]
-    fig, (ax, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
-    for n, (name, model) in enumerate(models.items()):
-        of_words = 100 * importance(model, query.words)
-        ax.barh(np.arange(len(of_words)) + .27 * n, of_words, .25, color=COLORS[name], label=name)
-        right.bar(np.arange(3) + .27 * n, scores.loc[name], .25, color=COLORS[name], label=name)
     names = [f"{name} ({role})" for name, role in zip(titles.readable(query), query.roles)]
-    ax.set(yticks=np.arange(len(names)) + .27, yticklabels=names,
-           title="One query: importance of its words", xlabel="importance: 100 · (1 − cosine without the word)")
-    ax.invert_yaxis()
-    ax.get_yticklabels()[0].set_color("tab:red")
-    right.set(xticks=np.arange(3) + .27, xticklabels=scores, ylabel="P@1, %", title="All queries")
+    of_words = pd.DataFrame({name: 100 * importance(model, query.words) for name, model in models.items()}, names)
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    of_words.plot.barh(
+        ax=left, color=COLORS, width=.8, legend=False, title="One query: importance of its words",
+        xlabel="importance: 100 · (1 − cosine without the word)")
+    left.invert_yaxis()
+    left.get_yticklabels()[0].set_color("tab:red")
+    scores.T.plot.bar(ax=right, color=COLORS, width=.8, rot=0, title="All queries", ylabel="P@1, %")
     right.legend(frameon=False)
     return picture(fig, "Left: the importance of each word of one query, by encoder. Right: P@1 on three tests")
 
@@ -177,22 +170,21 @@ def map_of_brands(
     types: np.ndarray, brands: np.ndarray, # of each title
 ) -> Picture:
     "Draw titles by their two principal components: type as color, brand as shape."
-    fig, axes = plt.subplots(1, len(vectors), figsize=(9, 3.5), layout="constrained", sharex=True, sharey=True)
-    for ax, (name, embeddings) in zip(axes, vectors.items()):
+    frames = []
+    for name, embeddings in vectors.items():
         centered = embeddings - embeddings.mean(0)
         x, y = (centered @ torch.linalg.svd(centered, full_matrices=False).Vh[:2].T).T
-        for type_ in range(3):
-            for brand, marker in enumerate("o^s"):
-                of_both = (types == type_) & (brands == brand)
-                ax.scatter(x[of_both], y[of_both], s=22, c=f"C{type_}", marker=marker, linewidths=0, alpha=.8)
-        ax.set(title=f"{name}: a shared brand\nadds {shared_brand(embeddings, types, brands):.2f} to the cosine",
-               xlabel="1st principal component", aspect="equal")
-    axes[0].set_ylabel("2nd principal component")
-    keys = [plt.Line2D([], [], marker="o", ls="", color=f"C{n}", label=f"type {n + 1}") for n in range(3)]
-    keys += [plt.Line2D([], [], marker=marker, ls="", color="0.4", label=f"brand {n + 1}")
-             for n, marker in enumerate("o^s")]
-    fig.legend(handles=keys, loc="outside lower center", ncols=6, frameon=False)
-    return picture(fig, "Titles in two dimensions: in clusters by type in the base encoder, by type and brand if tuned")
+        title = f"{name}: a shared brand\nadds {shared_brand(embeddings, types, brands):.2f} to the cosine"
+        frames.append(pd.DataFrame({
+            "encoder": title, "type": types + 1, "brand": brands + 1, "1st principal component": x.numpy(),
+            "2nd principal component": y.numpy()}))
+    grid = sns.relplot(
+        pd.concat(frames), x="1st principal component", y="2nd principal component", hue="type", style="brand",
+        col="encoder", markers=["o", "^", "s"], palette="tab10", s=22, alpha=.8, linewidth=0, height=2.9,
+        facet_kws={"subplot_kws": {"aspect": "equal"}})
+    grid.set_titles("{col_name}")
+    return picture(
+        grid.figure, "Titles in two dimensions: in clusters by type in the base encoder, by type and brand if tuned")
 
 
 def by_strength(
@@ -202,8 +194,7 @@ def by_strength(
     "Draw scores over λ."
     fig, axes = plt.subplots(1, 4, figsize=(9.6, 2.5), layout="constrained")
     for ax, column in zip(axes, dial):
-        for name in dial.index.unique("method"):
-            ax.plot(dial.loc[name].index, dial.loc[name, column], "o-", color=COLORS[name], label=name, ms=4)
+        dial[column].unstack("method").plot(ax=ax, style="o-", color=COLORS, ms=4, legend=False)
         for name, style in (("base", ":"), ("fine-tuned", "--")):
             ax.axhline(levels[name][column], color=COLORS[name], ls=style, label=name, zorder=0)
         ax.set(xscale="log", xlabel="λ", title=column, ylim=0, xticks=[.1, 10], xticklabels=["0.1", "10"])

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from ...settings import EncoderConfig, WorldConfig
 from ...files import fingerprint
@@ -18,11 +17,12 @@ from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
 from ...measures.rankings import corpus_levels, mrr, ndcg, recall
 from .retrieval import evaluate_retrieval
-from ..data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
+from ..data.labeled_pairs import LabeledPairs, evaluation_pairs, planted_catalog, questions_of
 from ..data.labeled_pairs import ranking_columns, training_pairs
+from ...data.lexicon import SPLITS
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
 from ..data.products import CATEGORIES, TOKEN_ROLES, words_with_roles
-from ..data.titles import TitleTask
+from ..data.titles import TitleTask, search_groups
 from ...runs.config import RunConfig
 from ...runs.settings import PairMethod
 from ..settings.pairs import PairsCorpus
@@ -90,14 +90,19 @@ def _few(replicates: dict[str, list[float]]) -> dict[str, list[float]]:
     return few_replicates
 
 
+def _sides(embeddings, pairs: LabeledPairs, task: TitleTask) -> list: # (queries, d) and (items, d)
+    "Select the embeddings of a task's queries and items from those of both sides of pairs, (2n, d)."
+    place = {text: i for i, text in enumerate(pairs.all_texts)}
+    return [embeddings[[place[text] for text in texts]] for texts in (task.queries, task.items)]
+
+
 def offer_measures(
     embeddings, # (2n, d) tensor, of both sides
     pairs: LabeledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Return whether the offer nearest to an offer is of its product; ties are shared."
-    place = {title: i for i, title in enumerate(pairs.all_texts)}
-    items = embeddings[[place[title] for title in pairs.offers.items]]
-    values, replicates = evaluate_retrieval(items[pairs.offers.itself], items, pairs.offers, ks=(1,))
+    queries, items = _sides(embeddings, pairs, pairs.offers)
+    values, replicates = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
     replicates.pop("p1[seen]", None)
     return values, _few(replicates)
 
@@ -163,18 +168,7 @@ def search_of(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) 
     "Return the left texts of an evaluation set that have a duplicate, as a search among its right texts."
     pairs = evaluation_pairs(name, corpus, world)
     texts, left, right, group = questions_of(pairs)
-    queries, items = np.unique(left[pairs.labels == 1]), np.unique(right)
-    every = np.arange(len(texts))
-    place = np.full(len(texts), -1) # of a text among the items
-    place[items] = np.arange(len(items))
-    asks = csr_array((np.ones(len(texts)), (every, group)))
-    identity = csr_array((np.ones(len(texts)), (every, every)))
-    relevance = asks[queries] @ asks[items].T - identity[queries] @ identity[items].T
-    has_duplicate = relevance.sum(1) > 0
-    queries = queries[has_duplicate]
-    return TitleTask(
-        pairs.name, texts[queries].tolist(), texts[items].tolist(), relevance[has_duplicate], place[queries], None,
-        np.zeros(len(items)))
+    return search_groups(pairs.name, texts, group, np.unique(left[pairs.labels == 1]), np.unique(right))
 
 
 def search_measures(
@@ -183,8 +177,7 @@ def search_measures(
     search: TitleTask, # of `search_of` for these pairs
 ) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
     "Measure how duplicates are found among all right texts."
-    place = {text: i for i, text in enumerate(pairs.all_texts)}
-    queries, items = [embeddings[[place[text] for text in texts]] for texts in (search.queries, search.items)]
+    queries, items = _sides(embeddings, pairs, search)
     query, item = search.relevance.nonzero()
     levels = corpus_levels(queries, items, query, item, np.ones(len(query)), search.itself)
     return {f"{metric.__name__}10": float(metric(levels, 10).mean()) for metric in (ndcg, mrr, recall)}
@@ -222,7 +215,7 @@ class PairTask(Task):
         values |= overlap
         main = "auc05[ordinary]" if "ordinary" in test.subsets else "auc05"
         main_replicates = {key: replicates.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
-        if name in PLANTED_SPLITS:
+        if name in SPLITS:
             values |= importance_shares(model, run.encoder, planted_catalog(run.eval_world).split(name).queries)
         if test.offers:
             offer_values, offer_replicates = offer_measures(embeddings, test)

@@ -35,8 +35,7 @@ def title_split(corpus: TitlesCorpus):
         titles, *additions = [load_titles(part, require_hash=True) for part in names]
         if additions:
             titles = join_titles(titles, *additions, corpus.name)
-        iid = .2 if titles.published is None else None
-        split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share)
+        split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, corpus.share)
     if not corpus.holdout:
         return split
     train = split.train
@@ -48,48 +47,28 @@ def title_split(corpus: TitlesCorpus):
     return replace(split, train=remaining, tests=split.tests | {"heldout": held_out})
 
 
-@lru_cache(maxsize=4)
-def title_mix(corpus: TitlesCorpus) -> list:
-    "Return the test set in distribution, joined tick by tick by the shifted titles (Figure 5)."
-    if not corpus.ticks:
-        raise ConfigError(f"corpus {corpus.display!r}: the evaluation set `mix` needs `ticks`")
-    if corpus.world:
-        return mix_catalog(planted_catalog(corpus.world), corpus.ticks)
-    return mix_ticks(title_split(corpus), corpus.ticks)
-
-
-@lru_cache(maxsize=4)
-def changed_items(corpus: TitlesCorpus) -> dict:
-    "Return the test set in distribution with candidates that change, by how."
-    return change_catalog_items(planted_catalog(corpus.world)) if corpus.world else change_items(title_split(corpus))
-
-
 COMPOSED = ("mix", "items") # evaluation sets of several tests each, with queries of `iid`
 
 
+@lru_cache(maxsize=8)
 def title_tasks(name: str, corpus: TitlesCorpus) -> dict: # suffix of its metrics -> `titles.TitleTask`
-    "Return the retrieval tasks of an evaluation set. Raise as `title_split`, and `ConfigError` for an unknown name."
+    """Return the retrieval tasks of an evaluation set.
+
+    Of `mix`, the shifted titles join the test in distribution tick by tick (Figure 5); of `items`, its candidates
+    change. Raise as `title_split`, and `ConfigError` for an unknown name.
+    """
+    world = corpus.world and planted_catalog(corpus.world)
     if name == "mix":
-        return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
+        if not corpus.ticks:
+            raise ConfigError(f"corpus {corpus.display!r}: the evaluation set `mix` needs `ticks`")
+        tasks = mix_catalog(world, corpus.ticks) if world else mix_ticks(title_split(corpus), corpus.ticks)
+        return {f"[tick {n}]": task for n, task in enumerate(tasks)}
     if name == "items":
-        return {f"[{change}]": task for change, task in changed_items(corpus).items()}
+        changes = change_catalog_items(world) if world else change_items(title_split(corpus))
+        return {f"[{change}]": task for change, task in changes.items()}
     tests = title_split(corpus).tests
     check_known("evaluation set", name, [*tests, *COMPOSED], ConfigError)
     return {"": tests[name]}
-
-
-def unpaired_titles(
-    name: str, # of a kind: `ood`, in a planted world of any split
-    corpus: TitlesCorpus,
-) -> list[str]:
-    """Return titles of that kind that are in no pair, neither as query nor as item.
-
-    In a synthetic dataset as of `training_texts`. Raise as `title_split`, and `ConfigError` for another name.
-    """
-    if corpus.world:
-        return training_texts(name, corpus.world)
-    check_known("titles to hold", name, ("ood",), ConfigError)
-    return title_split(corpus).unpaired
 
 
 @lru_cache(maxsize=8)
@@ -98,25 +77,27 @@ def unlabeled_titles(
     evaluate: tuple[str, ...], # names of evaluation sets
     corpus: TitlesCorpus,
 ) -> tuple[str, ...]:
-    "Return the titles that a run is regularized on, of `without_test_texts`. Raise as `unpaired_titles`."
-    texts = [unpaired_titles(name, corpus) for name in config.corpora]
+    """Return the titles that a run is regularized on, of `without_test_texts`.
+
+    They are of the kind `ood` and in no pair, neither as query nor as item; in a synthetic dataset as of
+    `training_texts`. Raise as `title_split`, and `ConfigError` for another kind.
+    """
+    texts = []
+    for name in config.corpora:
+        if corpus.world:
+            texts += training_texts(name, corpus.world)
+        else:
+            check_known("titles to hold", name, ("ood",), ConfigError)
+            texts += title_split(corpus).unpaired
     tasks = [task for name in evaluate for task in title_tasks(name, corpus).values()]
-    test_texts = [task.queries + task.items for task in tasks]
-    return without_test_texts(config, chain(*texts), chain(*test_texts))
+    return without_test_texts(config, texts, chain(*(task.queries + task.items for task in tasks)))
 
 
 def _embed(model, tasks: list, encoder: EncoderConfig) -> list[tuple]:
     "Embed the queries (n, d) and items (m, d) of retrieval tasks, each text once."
-    texts = []
-    for task in tasks:
-        texts += task.queries + task.items
-    embeddings = vectors(model, texts, encoder)
-    out = []
-    for task in tasks:
-        n = len(task.queries)
-        queries, items, embeddings = embeddings.tensor_split([n, n + len(task.items)])
-        out.append((queries, items))
-    return out
+    sides = [texts for task in tasks for texts in (task.queries, task.items)]
+    parts = iter(vectors(model, list(chain(*sides)), encoder).split(list(map(len, sides))))
+    return list(zip(parts, parts))
 
 
 def relevant_pairs(task: TitleTask) -> tuple[list[str], list[str]]: # queries, and what is relevant to them
@@ -135,29 +116,29 @@ def cases(
     They are the first ones of the set, without accessories.
     """
     task = title_tasks(name, run.data)[""]
-    rows_of_queries = np.arange(len(task.queries))
+    rows = np.arange(len(task.queries))
     if task.accessory is not None:
-        rows_of_queries = rows_of_queries[~task.accessory]
-    rows_of_queries = rows_of_queries[:MOST_TEXTS]
+        rows = rows[~task.accessory]
+    rows = rows[:MOST_TEXTS].tolist()
     queries, items = _embed(model, [task], run.encoder)[0]
-    tops = top_lists(queries, items, task, rows_of_queries.tolist(), 5)
-    distinct, rows = text_tokens(run.encoder, tuple(task.queries[i] for i in rows_of_queries))
-    tokens = distinct[rows]
+    texts = [task.queries[row] for row in rows]
+    distinct, places = text_tokens(run.encoder, tuple(texts))
+    tokens = distinct[places]
     importances = importance(model, tokens, dtype=run.encoder.dtype).spelled
     out = []
-    for i, top, of_tokens in zip(rows_of_queries, tops, importances):
+    for row, query, top, of_tokens in zip(rows, texts, top_lists(queries, items, task, rows), importances):
         words, shares = zip(*of_tokens)
-        relevant = task.relevance[i].indices[:3]
+        relevant = task.relevance[row].indices.tolist()
         out.append({
-            "query": task.queries[i],
-            "top": [[task.items[item], right] for item, _, right in top],
-            "relevant": [task.items[item] for item in relevant],
+            "query": query,
+            "top": [[task.items[item], item in relevant] for item in top],
+            "relevant": [task.items[item] for item in relevant[:3]],
             "tokens": list(words),
             "importance": [round(share, 4) for share in shares],
         })
     if run.data.world: # whether each ordinary token is of a word that causes relevance
         queries_of_world = planted_catalog(run.data.world).split(name).queries
-        queries_of_world = [queries_of_world[i] for i in rows_of_queries]
+        queries_of_world = [queries_of_world[row] for row in rows]
         owner = word_of_token(model, [list(query.words) for query in queries_of_world], tokens)
         for case, query, words in zip(out, queries_of_world, owner):
             case["causal"] = [bool(query.causal[word]) for word in words[words >= 0]]
@@ -182,15 +163,18 @@ class TitlesTask(PairTask):
     def evaluate(self, model, run: RunConfig, name: str, test: dict[str, TitleTask], results: Tested) -> None:
         values = {}
         replicates_of = {}
-        embeddings = _embed(model, list(test.values()), run.encoder)
-        for (suffix, task), (queries, items) in zip(test.items(), embeddings):
+        keeps_parts = "mix" in run.evaluate or run.data.by == "category" # where a table shows parts of a set
+        for (suffix, task), (queries, items) in zip(test.items(), _embed(model, list(test.values()), run.encoder)):
             metrics, replicates = evaluate_retrieval(queries, items, task)
-            recorded_metrics = self._recorded_metrics(metrics, task, run, name, suffix)
-            values |= {new: metrics[old] for new, old in recorded_metrics.items()}
-            main = _main(recorded_metrics.values())
-            parts = "mix" in run.evaluate or run.data.by == "category" # where a table shows parts of a set
-            for new, old in recorded_metrics.items():
-                is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
+            # the metric that counts: accessories are left out where there are any
+            main = "p1[ordinary]" if "p1[ordinary]" in metrics else "p1"
+            hidden = set() # categories are of interest where they are held out
+            if task.categories is not None and (name == "iid" or run.data.by == "year"):
+                hidden = {f"p1[{category}]" for category in task.categories}
+            recorded = {f"p1{suffix}": main} if suffix else {key: key for key in metrics if key not in hidden}
+            values |= {new: metrics[old] for new, old in recorded.items()}
+            for new, old in recorded.items():
+                is_part = keeps_parts and old in replicates and (name == "iid" or "bin" not in old)
                 if (old == main or is_part) and np.isfinite(replicates[old]).all():
                     limit = None if new == main else KEPT_RESAMPLES
                     replicates_of[new] = np.round(replicates[old][:limit], 4).tolist()
@@ -205,15 +189,6 @@ class TitlesTask(PairTask):
         results.metrics[name] = values
         results.replicates[name] = replicates_of
 
-    def _recorded_metrics(self, metrics, task, run, name, suffix) -> dict[str, str]: # name in the record -> metric
-        "Choose the metrics that a record keeps. Categories are of interest where they are held out."
-        if suffix:
-            return {f"p1{suffix}": _main(metrics)}
-        categories = set()
-        if task.categories is not None and (name == "iid" or run.data.by == "year"):
-            categories = {f"p1[{category}]" for category in task.categories}
-        return {key: key for key in metrics if key not in categories}
-
     def test(self, model, run: RunConfig) -> Tested:
         results = super().test(model, run)
         if "cases" in run.measure:
@@ -226,11 +201,6 @@ class TitlesTask(PairTask):
         return unlabeled_titles(run.method.texts, run.evaluate, run.corpus)
 
     load = staticmethod(title_split)
-
-
-def _main(metrics) -> str:
-    "Return the metric that counts: accessories are left out where there are any."
-    return "p1[ordinary]" if "p1[ordinary]" in metrics else "p1"
 
 
 TASK = TitlesTask()
