@@ -6,10 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from sklearn.feature_extraction.text import TfidfVectorizer
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from ...encoders.tokens import embed_texts
 from ...losses.author_batches import AuthorPairSampler
@@ -19,6 +16,7 @@ from ...trainer import QuietTrainer, training_arguments
 from ..pages.plots import Picture
 from ..pages.printed import load_expected
 from ..pages.reading import picture
+from ..tasks.authors import word_table
 from ..worlds.planted_authors import author_words, authors_split
 
 READABLE = { # kind of word -> names that readers know, in the order in which they are given away
@@ -43,17 +41,12 @@ class Authors:
         self.training = {kappa: authors_split(world, "train") for kappa, world in worlds.items()} # the same authors
         splits = {"across topics": "cross", "in distribution": "iid"}
         self.tests = {name: authors_split(worlds[kappas[-1]], split) for name, split in splits.items()}
-        words = author_words(worlds[kappas[-1]])
-        self.style = set(words.style)
-        self.vocabulary = ["[PAD]", "[UNK]", *words.style, *words.content]
+        self.words = author_words(worlds[kappas[-1]])
+        self.style = set(self.words.style)
 
-    def encoder(self) -> SentenceTransformer:
+    def encoder(self):
         "Make a static embedding model with random vectors, one for each word."
-        ids = {word: i for i, word in enumerate(self.vocabulary)}
-        tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
-        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        vectors = .1 * np.random.default_rng(self.seed).normal(size=(len(ids), 64)).astype("float32")
-        return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=vectors)], device="cpu")
+        return word_table([*self.words.style, *self.words.content], 64, np.random.default_rng(self.seed))
 
     def train(self, make_loss, texts):
         "Train an encoder with a loss of it, on pairs of texts by one author."

@@ -117,21 +117,19 @@ LONGEST = 400 # characters of an answer that a record keeps
 
 def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
     "Return the candidate that each question gets, for case studies; of equal scores the first."
-    groups = answers.groups()
-    is_misled = overlap_errors(answers)
+    table = answers.frame().assign(score=scores, misled=overlap_errors(answers))
     out = []
-    for group in range(groups.max() + 1):
-        rows = np.flatnonzero(groups == group)
-        relevant = rows[answers.labels[rows] > 0]
-        if not len(relevant):
+    for _, rows in table.groupby("question_id", sort=False):
+        relevant = rows.answer[rows.label == 1]
+        if relevant.empty:
             continue
-        top = rows[np.argmax(scores[rows])]
+        top = rows.loc[rows.score.idxmax()]
         out.append({
-            "question": answers.questions[top],
-            "answer": answers.answers[top][:LONGEST],
-            "right": bool(answers.labels[top]),
-            "relevant": answers.answers[relevant[0]][:LONGEST],
-            "misled": bool(is_misled[top]),
+            "question": top.question,
+            "answer": top.answer[:LONGEST],
+            "right": bool(top.label),
+            "relevant": relevant.iloc[0][:LONGEST],
+            "misled": bool(top.misled),
         })
     return out
 

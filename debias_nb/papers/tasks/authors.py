@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.random import default_rng
 from sentence_transformers import SentenceTransformer
@@ -85,21 +86,26 @@ def author_split(corpus: AuthorsCorpus) -> AuthorSplit:
     return divide(read(corpus.name), settings.authors, settings.topics, share=settings.share, seed=settings.seed)
 
 
-def learned_table(
-    texts: list[str],  # its vocabulary is made of them, word by word, capitals kept
+def word_table(
+    words: list[str], # distinct, capitals kept
     width: int,
-    seed: int = 0,     # of the vectors, N(0, .1²)
+    rng: np.random.Generator, # of the vectors, N(0, .1²)
 ):
     "Return a SentenceTransformer that averages random word vectors; words it lacks share one."
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    words = ["[PAD]", "[UNK]", *sorted({word for text in texts for word in text.split()})]
-    vectors = default_rng([seed, 9]).normal(size=(len(words), width))
+    words = ["[PAD]", "[UNK]", *words]
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    table = StaticEmbedding(tokenizer, embedding_weights=.1 * vectors.astype("float32"))
-    return SentenceTransformer(modules=[table], device="cpu")
+    vectors = rng.normal(size=(len(words), width)).astype("float32")
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=.1 * vectors)], device="cpu")
+
+
+def learned_table(texts: list[str], width: int, seed: int = 0):
+    "Return a `word_table` of the words of some texts."
+    words = {word for text in texts for word in text.split()}
+    return word_table(sorted(words), width, default_rng([seed, 9]))
 
 
 def beginning(
@@ -154,42 +160,31 @@ def author_loss(
 
 class HeldOutLoss(TrainerCallback):
     "Callback that notes a loss on one batch of held-out texts, before the training and after each epoch."
-    def __init__(self, loss, batch: dict): # batch: of an `AuthorCollator`
+    def __init__(self, loss, batch: dict): # batch: of an `AuthorCollator`, or empty: nothing is noted
         self.loss = loss
-        self.labels = batch.pop("label")
         self.batch = batch
         self.values = []
 
     def note(self, *_, **__):
+        if not self.batch:
+            return
         self.loss.model.eval()
         with torch.no_grad():
-            value = self.loss(batch_columns(self.batch), self.labels)
+            value = self.loss(batch_columns(self.batch), self.batch["label"])
         self.values.append(round(float(value), 5))
 
     on_train_begin = on_epoch_end = note
 
 
-STEP, SETTLED = 3, .95
-
-
-def settled_epochs(losses: list[float]) -> int: # of `HeldOutLoss`; a multiple of three, of which a student has a third
-    "Return the fewest epochs after which a held-out loss has made 95% of its fall."
-    falls = losses[0] - np.array(losses)
-    enough = np.flatnonzero(falls >= SETTLED * falls.max())
-    return STEP * int(np.ceil(max(enough[0], 1) / STEP))
-
-
 def held_out_batch(run: RunConfig) -> dict: # empty where there are none
     "Return the validation texts by authors of training as one batch."
     split = author_split(run.corpus)
-    authors = np.unique(np.asarray(split.train.author))
-    names = np.asarray(split.validation.author)
-    rows = np.flatnonzero(isin(names, authors))
+    labels = pd.Index(np.unique(split.train.author)).get_indexer(split.validation.author) # -1: of another author
+    rows = np.flatnonzero(labels >= 0)
     if not len(rows):
         return {}
-    labels = np.searchsorted(authors, names[rows])
-    tokens = _tokens(run.encoder, run.corpus, "validation")[torch.from_numpy(rows)]
-    return AuthorCollator(tokens, labels)([{"row": row} for row in range(len(rows))])
+    tokens = _tokens(run.encoder, run.corpus, "validation")
+    return AuthorCollator(tokens, labels)([{"row": row} for row in rows.tolist()])
 
 
 def fit_authors(
@@ -198,7 +193,7 @@ def fit_authors(
     tokens,             # of the training texts
     labels: np.ndarray, # (n,) their author ids
     run: RunConfig,     # an epoch passes over what `epoch_of` says; over the texts for `MulticlassLoss`
-    callbacks: tuple = (),
+    *callbacks,
 ):
     """Train with sentence-transformers' trainer.
 
@@ -212,8 +207,7 @@ def fit_authors(
     try:
         train_with(
             QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed,
-            run.encoder.dtype, sampler,
-            loss=loss, callbacks=list(callbacks))
+            run.encoder.dtype, sampler, loss=loss, callbacks=[*callbacks])
     except ValueError as e:
         if "is not finite" in str(e): # the losses refuse cosines that are not numbers
             raise TrainingFailed(len(loss.history) + 1, str(e)) from None
@@ -266,14 +260,15 @@ def evaluate_authors(
     metrics = {"queries": float(q), "targets": float(len(halves.targets))}
     replicates_of = {}
     for key, value in values.items():
-        counts = ~np.isnan(value)
-        valid_weights = weights[:, counts]
-        if not counts.any():
+        is_known = ~np.isnan(value)
+        known = value[is_known]
+        if not len(known):
             continue
-        unit = np.ones(counts.sum())
-        metrics[key] = float(unit @ value[counts] / unit.sum())
-        if key in REPLICATE_METRICS and (valid_weights.sum(1) > 0).all():
-            replicates_of[key] = np.round(valid_weights @ value[counts] / valid_weights.sum(1), 4).tolist()
+        metrics[key] = float(np.ones(len(known)) @ known / len(known))
+        known_weights = weights[:, is_known]
+        sizes = known_weights.sum(1)
+        if key in REPLICATE_METRICS and sizes.all():
+            replicates_of[key] = np.round(known_weights @ known / sizes, 4).tolist()
     sums = np.bincount(asks, values["r8"])[np.unique(asks)]
     by_author = sums * len(sums) / len(asks) # their mean is that of the queries
     return metrics, replicates_of, np.round(by_author, 3).tolist()
@@ -303,10 +298,9 @@ def _fit(run: RunConfig, teacher):
     tokens = _tokens(run.encoder, run.corpus, "train")
     loss = author_loss(
         run.method.authors, model, labels, run.training.temperature, lambda: topic_rows(run.corpus), teacher, run.seed)
-    batch = {} if loss.numbered else held_out_batch(run)
-    watch = HeldOutLoss(loss, batch) if batch else None
-    fit_authors(model, loss, tokens, labels, run, (watch,) if watch else ())
-    return model, loss.history, watch.values if watch else []
+    held_out = HeldOutLoss(loss, {} if loss.numbered else held_out_batch(run))
+    fit_authors(model, loss, tokens, labels, run, held_out)
+    return model, loss.history, held_out.values
 
 
 def chosen_training(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of it
@@ -363,14 +357,11 @@ def counts(corpus: AuthorsCorpus) -> dict[str, float]: # `Training samples` and 
     """
     split = author_split(corpus)
     out = {}
-    for key, sizes in split.table().iterrows():
-        texts = split.parts()[key]
-        if not texts or key not in PART_TITLES:
-            continue
-        out |= {f"{PART_TITLES[key]} {noun}": float(n) for noun, n in sizes.items() if n}
-        if texts.topic and key != "train":
+    for key, sizes in split.table().drop(index="validation").iterrows():
+        out |= {f"{PART_TITLES[key]} {noun}": float(n) for noun, n in sizes.items()}
+        if key != "train":
             with suppress(ValueError): # topics that coincide with authors
-                out[f"leakage {key}"] = leakage(split.train, texts)
+                out[f"leakage {key}"] = leakage(split.train, split.tests[key])
     return out
 
 
@@ -379,18 +370,14 @@ EXCERPT = 12 # words
 
 def excerpt(texts: list[str], words: list[str]) -> str:
     "Return the stretch with the most of the given words, the first of several, anywhere in the texts."
-    best = " ".join(texts[0].split()[:EXCERPT])
-    best_count = 0
+    stretches = {" ".join(texts[0].split()[:EXCERPT]): 0} # where no text has one of the words
     for text in texts:
         tokens = text.split()
         bare = [word.strip(".,;:!?()\"'*").lower() for word in tokens] # without the marks around it
         for start in np.flatnonzero(isin(bare, set(words))):
             stretch = slice(start, start + EXCERPT)
-            shared = set(bare[stretch]) & set(words)
-            if len(shared) > best_count:
-                best_count = len(shared)
-                best = " ".join(tokens[stretch])
-    return best
+            stretches[" ".join(tokens[stretch])] = len({*bare[stretch]} & {*words})
+    return max(stretches, key=stretches.get)
 
 
 def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, cosine, words, test, training
