@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['RELEVANT', 'Part', 'ENTITY', 'COLUMNS', 'LABELS', 'GRADES', 'SOURCES', 'Answers', 'describe', 'filter_questions',
-           'read_answers', 'read_queries', 'load_answers', 'distinct_words', 'shared_words', 'overlap_errors',
+           'read_answers', 'query_ids', 'load_answers', 'distinct_words', 'shared_words', 'overlap_errors',
            'planted_answers', 'high_overlap', 'flip_labels', 'perturb']
 
 # %% ../../../nbs/papers/data/answers.ipynb #dd874d75
@@ -113,12 +113,11 @@ def describe(
 # %% ../../../nbs/papers/data/answers.ipynb #1abf3ae9
 def filter_questions(
     answers: Answers,
-    drop_unanswered: bool = True, # drop questions without a relevant candidate
-    drop_trivial: bool = False,   # drop questions that have only relevant candidates
+    drop_trivial: bool = False, # drop questions that have only relevant candidates, too
 ) -> Answers: # the other questions, in order, with counts of those dropped by reason
-    "Drop questions whose ranking is always wrong, or always right."
+    "Drop questions without a relevant candidate, whose ranking is always wrong."
     size, relevant = _per_question(answers)
-    is_unanswered = (relevant == 0) & drop_unanswered
+    is_unanswered = relevant == 0
     is_trivial = (relevant == size) & drop_trivial
     keep = ~(is_unanswered | is_trivial)[answers.groups()]
     drops = {
@@ -183,11 +182,11 @@ def read_answers(
     return Answers(name or Path(path).name, ids, questions, answers, labels, grades, counts, part)
 
 # %% ../../../nbs/papers/data/answers.ipynb #51c7b79c
-def read_queries(
+def query_ids(
     path: str | Path, # id, tab, question
-) -> dict[str, str]: # id -> question
-    "Read the queries of a published file by id."
-    return dict(without_end(line).split("\t") for line in text_lines(path))
+) -> dict[str, str]: # question -> id
+    "Read the ids of the queries of a published file."
+    return {question: id for id, question in (without_end(line).split("\t") for line in text_lines(path))}
 
 # %% ../../../nbs/papers/data/answers.ipynb #ba97dd98
 class _Source(NamedTuple):
@@ -197,7 +196,7 @@ class _Source(NamedTuple):
     header: bool = False
     quoting: bool = False
     group_by: str | None = None
-    drops: dict[str, tuple[bool, bool]] = {} # part -> the paper drops questions (without, only) relevant candidates
+    drops: dict[str, bool] = {} # part whose unanswered questions the paper drops -> whether trivial ones, too
     queries: dict[str, str] = {}             # part -> the file with its queries, which have the ids
     paper: dict[str, tuple[int, int]] = {}   # part -> questions and candidates in Table 1
 
@@ -213,7 +212,7 @@ SOURCES = {
         files=_part_files("WikiQA-{}.tsv.gz"),
         columns=("question_id", "question", "-", "-", "-", "answer", "label"),
         header=True,
-        drops={"train": (True, False), "dev": (True, True), "test": (True, True)},
+        drops={"train": False, "dev": True, "test": True},
         paper={"train": (873, 8672), "dev": (122, 1126), "test": (237, 2341)}),
     "selqa": _Source(
         files=_part_files("selqa-ass-{}.tsv"),
@@ -280,11 +279,10 @@ def load_answers(name: str, part: Part, download: bool = True, require_hash: boo
     answers = read_answers(
         path, source.columns, source.header, source.quoting, source.group_by, f"{name} {part}", part)
     if part in source.queries:
-        queries = read_queries(locate(dataset, source.queries[part], **options))
-        id_of = {question: id for id, question in queries.items()}
+        id_of = query_ids(locate(dataset, source.queries[part], **options))
         answers = replace(answers, question_ids=[id_of[question] for question in answers.questions])
     if part in source.drops:
-        answers = filter_questions(answers, *source.drops[part])
+        answers = filter_questions(answers, source.drops[part])
     counts = answers.counts | describe(answers)
     if part in source.paper:
         questions, candidates = source.paper[part]
@@ -337,9 +335,7 @@ def planted_answers(
     """
     from debias_nb.papers.worlds.planted_answers import answers_split
     split = answers_split(config, part)
-    kind = "test"
-    if part in ("train", "dev"):
-        kind = part
+    kind = part if part in ("train", "dev") else "test"
     answers = Answers(f"answers {part}", split.question_ids, split.questions, split.answers, split.labels, part=kind)
     counts = describe(answers)
     counts["candidates that share many words"] = np.count_nonzero(split.many)

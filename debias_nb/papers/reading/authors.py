@@ -4,6 +4,7 @@ import tempfile
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 import torch
 from datasets import Dataset
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -185,13 +186,11 @@ def targets_of_one(
 def shares_of_pairs(maps: dict[str, torch.Tensor]) -> Picture: # (8, 8) each: two texts by each of four authors
     "Draw matrices of shares side by side."
     names = [f"{author}{n}" for author in "abcd" for n in (1, 2)]
-    fig, axes = plt.subplots(1, len(maps), figsize=(9.2, 3.1), layout="compressed")
+    fig, axes = plt.subplots(1, len(maps), figsize=(9.2, 3.1), layout="constrained")
     for ax, (name, shares) in zip(axes, maps.items()):
-        image = ax.imshow(shares, cmap=plt.get_cmap("Blues", 16), vmin=0, vmax=.8)
-        ax.set_xticks(range(8), names, fontsize=8)
-        ax.set_yticks(range(8), names, fontsize=8)
+        sns.heatmap(shares, vmin=0, vmax=.8, cmap="Blues", cbar=ax is axes[-1], square=True,
+                    xticklabels=names, yticklabels=names, ax=ax)
         ax.set_title(name)
-    fig.colorbar(image, ax=axes, label="probability")
     return picture(fig, "Shares of pairs of eight texts: the teacher's, TF-IDF's, and ARR's target, a paler teacher")
 
 
