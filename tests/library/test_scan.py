@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from debias_nb.losses.decorrelation import decorrelation, through_features, through_samples
-from debias_nb.losses.scan import FUNCTION_KINDS, LEARNERS, VARIANTS, Memory, learn_weights, random_features
+from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, joint_loss, weighted_terms
 from debias_nb.losses.scan_weights import Weights, covariance, dependence, moment, released_objective, standardize
@@ -334,8 +334,3 @@ FAULTS = [ # the name that the message has
 def test_what_cannot_be_is_refused(name, attempt):
     with pytest.raises(ValueError, match=name):
         attempt()
-
-
-def test_new_functions_in_each_step_are_learned_with_a_tenth_of_the_rate_from_the_middle_on():
-    rates = {learner.redraws: learner.rates(1., 4) for learner in LEARNERS.values()}
-    assert rates == {True: [1., 1., .1, .1], False: [1., 1., 1., 1.]}

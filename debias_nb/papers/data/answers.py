@@ -69,18 +69,16 @@ ENTITY = re.compile(r"&(#\d+|[A-Za-z]\w*);")
 _UNCLEAN = {"rows with HTML entities": ENTITY, "rows with no-break spaces": re.compile("\u00a0")}
 
 
-def _per_question(answers):
-    "Count the candidates and the relevant ones of each question."
-    groups = answers.groups()
-    relevant = np.bincount(groups, answers.labels)
-    return np.bincount(groups), relevant.astype(int)
+def _by_question(answers):
+    "Group the labels by question, in order of appearance."
+    return answers.frame().groupby("question_id", sort=False).label
 
 
 def describe(
     answers: Answers,
 ) -> dict[str, float]: # all whole numbers but the last
     "Count questions, candidates and oddities."
-    size, relevant = _per_question(answers)
+    size, relevant, first = _by_question(answers).agg(["size", "sum", "first"]).T.to_numpy()
     table = answers.frame()
     wordings = table.groupby("question").question_id.nunique()
     candidates = table.groupby(["question_id", "answer"])
@@ -89,7 +87,6 @@ def describe(
     if answers.grades is not None:
         grades = candidates.grade.nunique()
         several_grades = int((grades > 1).sum())
-    _, first = np.unique(answers.groups(), return_index=True)
     texts = list(map("{}\n{}".format, answers.questions, answers.answers))
     counts = {"questions": len(size), "candidates": len(answers), "relevant": int(answers.labels.sum())}
     counts |= {
@@ -105,7 +102,7 @@ def describe(
     }
     by_chance = sum((relevant / size).tolist())
     order = {
-        "first candidate relevant": int(answers.labels[first].sum()),
+        "first candidate relevant": int(first.sum()),
         "first candidate relevant, random order": round(by_chance, 1),
     }
     return counts | count_signs(texts, _UNCLEAN) | order
@@ -116,16 +113,16 @@ def filter_questions(
     drop_trivial: bool = False, # drop questions that have only relevant candidates, too
 ) -> Answers: # the other questions, in order, with counts of those dropped by reason
     "Drop questions without a relevant candidate, whose ranking is always wrong."
-    size, relevant = _per_question(answers)
-    is_unanswered = relevant == 0
-    is_trivial = (relevant == size) & drop_trivial
-    keep = ~(is_unanswered | is_trivial)[answers.groups()]
-    drops = {
-        "dropped questions: no relevant candidate": int(is_unanswered.sum()),
-        "dropped questions: only relevant candidates": int(is_trivial.sum()),
-        "dropped candidates": int((~keep).sum()),
+    relevant = _by_question(answers).mean() # of the candidates of each question
+    drops = relevant == 0
+    trivial = (relevant == 1) & drop_trivial
+    keep = ~(drops | trivial)[answers.question_ids].to_numpy()
+    counts = {
+        "dropped questions: no relevant candidate": int(drops.sum()),
+        "dropped questions: only relevant candidates": int(trivial.sum()),
+        "dropped candidates": np.count_nonzero(~keep),
     }
-    return answers.take(keep, counts=answers.counts | drops)
+    return answers.take(keep, counts=answers.counts | counts)
 
 # %% ../../../nbs/papers/data/answers.ipynb #75468403
 COLUMNS = ("question_id", "question", "answer", "label")

@@ -14,9 +14,7 @@ import copy
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -30,7 +28,7 @@ from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids
 from ...losses.author_batches import text_rows
 from ..data.author_splits import AuthorSplit, Halves, isin, leakage, leakage_aware_split, nearest_topics, paper_split
-from ..data.author_splits import query_target, random_split
+from ..data.author_splits import query_target
 from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
@@ -52,7 +50,8 @@ from ..worlds.planted_authors import author_words
 PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
 
 
-SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
+SCHEMES = {
+    "paper": paper_split, "random": partial(paper_split, at_random=True), "aware": leakage_aware_split}
 
 
 @lru_cache(maxsize=2)
@@ -405,17 +404,7 @@ def _data_facts(texts: Texts) -> dict:
     return {"fingerprint": texts.fingerprint, "counts": counts}
 
 
-@dataclass(frozen=True)
-class PartVectors:
-    "Vectors of the texts of each part of a split, by an encoder."
-    encoder: SentenceTransformer
-    run: RunConfig
-
-    def __call__(self, part: str): # -> (n, d)
-        return _vectors(self.encoder, self.run, part)
-
-
-class AuthorsTask(Task): # its models are functions: part of the split -> rows
+class AuthorsTask(Task): # its models are encoders; of what is counted, functions: texts -> rows
     "Task of texts by authors on topics, which asks who wrote a text."
     def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
         split = author_split(run.data)
@@ -430,8 +419,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         if kind: # a planted language has function words of its own
             words = author_words(corpus.world).style.tolist() if corpus.world else None
             rows = text_rows(kind, split.train.text, words)
-            identity = f"none: {kind} of the training texts"
-            return Trained(lambda part: rows(split.parts()[part].text), identity, data=facts)
+            return Trained(rows, f"none: {kind} of the training texts", data=facts)
         model = beginning(run.encoder, corpus, run.seed)
         if run.encoder.name == "learned":
             identity = weights_hash(model).hexdigest()
@@ -447,13 +435,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
             summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
             values = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
             extra = extra | {"history": values, "steps": len(history)}
-        return Trained(PartVectors(model, run), identity, curve, facts, extra)
-
-    def save(self, model: PartVectors, folder: Path) -> None:
-        super().save(model.encoder, folder)
-
-    def load_saved(self, run: RunConfig, folder: Path) -> PartVectors:
-        return PartVectors(super().load_saved(run, folder), run)
+        return Trained(model, identity, curve, facts, extra)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return author_split, (run.data,)
@@ -466,8 +448,9 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         parts = test.parts()
         check_known("evaluation set", name, parts, ConfigError)
         texts = parts[name]
-        seed = corpus.split.seed if corpus.split else 0
-        results.metrics[name], replicates, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
+        rows = model(texts.text) if run.method.is_counted else _vectors(model, run, name)
+        halves = query_target(texts, corpus.split.seed if corpus.split else 0)
+        results.metrics[name], replicates, by_author = evaluate_authors(rows, texts, halves)
         results.data[f"test {name}"] = _data_facts(texts)
         if "known texts" in run.measure:
             results.metrics[name] |= overlap_shares(test.train.text, texts.text)
