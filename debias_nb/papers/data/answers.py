@@ -130,14 +130,6 @@ LABELS = {"0": 0, "1": 1, "not_entailment": 0, "entailment": 1} # QNLI's word fo
 GRADES = {"1": 1, "2": 2, "3": 3, "4": 4}
 
 
-class _Row(NamedTuple):
-    id: str | None
-    question: str
-    answer: str
-    label: int
-    grade: int | None
-
-
 def read_answers(
     path: str | Path, # tab-separated, *.gz or not
     columns: Sequence[str] = COLUMNS, # of the file, in order; also "grade"; others are ignored
@@ -160,23 +152,18 @@ def read_answers(
         check_label(row["label"], LABELS)
         if "grade" in row:
             check_label(row["grade"], GRADES)
-        grade = GRADES.get(row.get("grade"))
-        return _Row(row.get("question_id"), row["question"], row["answer"], LABELS[row["label"]], grade)
+        return row
 
     lines = list(enumerate(text_lines(path), 1))
-    rows = parsed_rows(path, lines[header:], parse)
-    ids, questions, answers, labels, grades = map(list, zip(*rows))
-    texts = pd.Series(questions, dtype=object)
+    table = pd.DataFrame(parsed_rows(path, lines[header:], parse), dtype=object)
     if group_by == "run":
-        runs = (texts != texts.shift()).cumsum()
-        ids = runs.astype(str).tolist()
+        table["question_id"] = (table.question != table.question.shift()).cumsum().astype(str)
     elif group_by == "text":
-        numbers, _ = texts.factorize()
-        ids = [str(number + 1) for number in numbers]
-    if "grade" not in columns:
-        grades = None
-    counts = {"lines": len(lines), "candidates read": len(questions), "questions read": len(set(ids))}
-    return Answers(name or Path(path).name, ids, questions, answers, labels, grades, counts, part)
+        table["question_id"] = [str(number) for number in table.question.factorize()[0] + 1]
+    grades = table.grade.map(GRADES).tolist() if "grade" in table else None
+    counts = {"lines": len(lines), "candidates read": len(table), "questions read": table.question_id.nunique()}
+    texts = [table[column].tolist() for column in ("question_id", "question", "answer")]
+    return Answers(name or Path(path).name, *texts, table.label.map(LABELS).tolist(), grades, counts, part)
 
 # %% ../../../nbs/papers/data/answers.ipynb #51c7b79c
 def query_ids(

@@ -372,7 +372,7 @@ def evaluate_answers(
     means, values, ids = rank_metrics(
         answers.labels, scores, answers.question_ids, answers.grades, name=answers.name, unanswered="exclude")
     names = REPLICATE_METRICS if answers.grades is None else REPLICATE_METRICS + GRADE_METRICS
-    replicates = rank_replicates({key: values[key] for key in names if key in values}, REPLICATES, 0)
+    replicates = rank_replicates({key: values[key] for key in names}, REPLICATES, 0)
     precision = values["map"]
     # whether the largest overlap is a wrong candidate's
     wrong = dict(zip(answers.question_ids, overlap_errors(answers).tolist()))

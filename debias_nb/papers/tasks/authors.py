@@ -34,7 +34,6 @@ from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.tokens import embed, encoder_fingerprint, tokenize, weights_hash
 from ...encoders.loading import best_device
-from ...trainer import QuietTrainer
 from ...measures.metrics import bootstrap_weights
 from ...runs.records import TrainingFailed
 from ...runs.config import RunConfig
@@ -43,7 +42,7 @@ from ...runs.tasks import Task, Tested, Trained, base_model, encoder_files, over
 from ...measures.rankings import reciprocal_rank
 from .retrieval import first_hits, recall_at
 from ...runs.pair_batches import batch_columns
-from ...runs.training import curve_summary, history_summary, train_with
+from ...runs.training import MatchingTrainer, curve_summary, history_summary, train_with
 from ..worlds.planted_authors import author_words
 
 
@@ -205,16 +204,12 @@ def fit_authors(
     rows = {"row": range(len(labels)), "label": labels}
     try:
         train_with(
-            QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed,
+            MatchingTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed,
             run.encoder.dtype, sampler, loss=loss, callbacks=[*callbacks])
     except ValueError as e:
         if "is not finite" in str(e): # the losses refuse cosines that are not numbers
             raise TrainingFailed(len(loss.history) + 1, str(e)) from None
         raise
-    for step, terms in enumerate(loss.history, 1):
-        value = float(terms["loss"])
-        if not np.isfinite(value):
-            raise TrainingFailed(step, f"the loss is {value}")
 
 
 NEAR = 8 # neighbors that are looked at
@@ -388,8 +383,8 @@ def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, co
         words = shared.split(", ")
         leak = {"test topic": test_topic, "training topic": training_topic, "cosine": round(cosine, 4), "words": words}
         for side, topic, texts in (("test", test_topic, test), ("training", training_topic, split.train)):
-            texts_on_topic = [text for text, text_topic in zip(texts.text, texts.topic) if text_topic == topic]
-            leak[side] = excerpt(texts_on_topic, words)
+            table = texts.frame()
+            leak[side] = excerpt(table.text[table.topic == topic].tolist(), words)
         out.append(leak)
     return out
 
@@ -431,8 +426,7 @@ class AuthorsTask(Task): # its models are encoders; of what is counted, function
             is_teacher = run.method.authors == teacher_of(run).method.authors
             model, history, extra = _teacher(teacher_of(run)) if is_teacher else chosen_training(run)
             curve = curve_summary(history)
-            has_bias = any("B" in step for step in history)
-            summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
+            summary = history_summary(history, extra["setting"]["temperature"])
             values = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
             extra = extra | {"history": values, "steps": len(history)}
         return Trained(model, identity, curve, facts, extra)
