@@ -35,7 +35,7 @@ from ...runs.pair_batches import batch_rows
 from ...runs.training import BestEpoch, in_stretches, train_with
 from ...losses.scan import Memory, weigh
 from ...losses.scan_effects import diagnose_weights, effective_size, oracle_weights, shuffle_within_classes
-from ...losses.scan_head import HEADS, ScanHead, joint_loss
+from ...losses.scan_head import ScanHead, joint_loss
 
 
 class AnswerModel(nn.Module):
@@ -59,12 +59,11 @@ def answer_model(
     "Return an untrained model; the seed decides all fresh weights. Raise `EncoderError` as `load_pair_encoder`."
     scan = run.method.scan or PLAIN
     pairs = load_pair_encoder(run.encoder, texts, run.seed)
-    preset = HEADS.get(scan.debias, {})
     with torch.random.fork_rng([]):
         torch.manual_seed(run.seed + 1)
         head = ScanHead(
-            pairs.width, temperature=scan.temperature, debias=scan.debias != "none",
-            class_weights=(1., run.training.positive_weight), **preset)
+            pairs.width, temperature=scan.temperature, debias=scan.debias,
+            class_weights=(1., run.training.positive_weight))
     model = AnswerModel(pairs, head)
     if run.encoder.dtype == "fp64":
         model.double()
