@@ -107,9 +107,6 @@ class AnswerCollator:
         return batch | {"labels": self.data.labels[rows], "row": rows}
 
 
-PLAIN_LINE = {"effective size": 1., "largest": 1., "right answers": 1., "conflicting": 1., "fitted loss": 1.}
-
-
 class Weigher:
     "Sample weights for the batches of one training run, and a diary of what they did."
 
@@ -156,8 +153,6 @@ class Weigher:
 
     def diary_line(self, weights, labels, rows) -> dict[str, float]:
         "Summarize the weights of a batch for the diary, relative to mean 1; nan where there are no such samples."
-        if weights is None:
-            return dict(PLAIN_LINE)
         w = weights / weights.mean()
         conflicting = self.conflicting[rows.cpu()].to(labels.device)
         return {
@@ -245,8 +240,7 @@ class AnswerTrainer(Trainer):
         rows = inputs.pop("row")
         hidden = model(inputs)
         step = self.state.global_step
-        is_weighted = self.weigher.scan.weights != "uniform"
-        if is_weighted and not hidden.isfinite().all():
+        if self.weigher.scan.weights != "uniform" and not hidden.isfinite().all():
             raise TrainingFailed(step, "the representations that weights are learned on are not finite")
         try:
             weights = self.weigher(hidden.detach(), labels, rows)
@@ -262,10 +256,10 @@ class AnswerTrainer(Trainer):
             raise TrainingFailed(step, f"the loss is {loss.item()}")
 
         self.history.append({key: value.item() for key, value in terms.items()})
-        if is_weighted:
+        if weights is not None:
             self.diary.append(self.weigher.diary_line(weights, labels, rows))
-        if weights is not None and step % max(1, self.state.max_steps // MOMENTS) == 0:
-            self.fresh.append({"step": step} | self.weigher.fresh_losses(weights, hidden, labels))
+            if step % max(1, self.state.max_steps // MOMENTS) == 0:
+                self.fresh.append({"step": step} | self.weigher.fresh_losses(weights, hidden, labels))
         return loss
 
     def create_optimizer(self, *args, **kwargs):
