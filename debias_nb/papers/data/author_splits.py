@@ -118,12 +118,12 @@ def divide(
     authors: set,     # those for training
     topics: set,      # and their topics
     share: float = .8, # of the candidates, for training, in (0, 1]
-    validation: int | None = None, # texts held out of training; None: as many as the cross-topic test, at most a fifth
     seed: int = 0,    # not negative
 ) -> AuthorSplit: # checked
     """Split texts by the authors and topics of training.
 
-    Raises `ValueError` for parameters out of range and empty parts.
+    Held out of training are as many texts as the cross-topic test has, at most a fifth. Raises `ValueError` for
+    parameters out of range and empty parts.
     """
     check_range("share", share, high=1, closed="right")
     by_authors = isin(texts.author, authors)
@@ -131,10 +131,7 @@ def divide(
     cross = ~by_authors & ~on_topics
     candidates = _shuffle(by_authors & on_topics, seed, 0)
     size = round(share * len(candidates))
-    if validation is None:
-        validation = min(size // 5, cross.sum())
-    if not 0 <= validation < size:
-        raise ValueError(f"validation: {validation} texts are requested, but only {size} were picked for training")
+    validation = min(size // 5, cross.sum())
     heldout, training, _ = np.split(candidates, [validation, size])
     train = _part(texts, "train", training)
     on_training_topics = isin(texts.topic, set(train.topic))
@@ -150,7 +147,7 @@ def paper_split(
     topics: float = .2,  # fraction of topics for training, those with the most texts, in (0, 1)
     at_random: bool = False, # True: random ones in place of those with the most texts
     seed: int = 0,       # not negative
-    **options,           # `share` and `validation` of `divide`
+    share: float = .8,   # as of `divide`
 ) -> AuthorSplit: # checked
     """Split by the authors and topics with the most texts, as in the paper, or by a random sample of them.
 
@@ -159,7 +156,7 @@ def paper_split(
     training_authors = _choose(texts.author, authors, "authors", rng)
     training_topics = _choose(texts.topic, topics, "topics", rng)
     way = "at random" if at_random else "as in the paper"
-    return divide(texts, f"{texts.name}, {way}", training_authors, training_topics, seed=seed, **options)
+    return divide(texts, f"{texts.name}, {way}", training_authors, training_topics, share, seed)
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #0ded0abd
 FEATURES = 20_000 # words of a topic model at most, the most frequent
@@ -313,7 +310,7 @@ def leakage_aware_split(
     topics: float = .5,  # approximate fraction of topics for training, in (0, 1)
     similarity: float = .1, # as of `topic_clusters`, in (-1, 1)
     share: float = 1.,   # of the candidates, for training, in (0, 1]
-    **options,           # `validation` and `seed` of `divide`
+    seed: int = 0,       # not negative
 ) -> AuthorSplit: # checked
     """Split with similar topics on the same side.
 
@@ -331,7 +328,7 @@ def leakage_aware_split(
     training_topics = {topic for topic, number in cluster.items() if number in clusters}
     writers = _by_frequency(compress(texts.author, isin(texts.topic, training_topics)))
     training_authors = set(writers[:max(1, round(authors * len(writers)))])
-    return divide(texts, f"{texts.name}, aware of leakage", training_authors, training_topics, share, **options)
+    return divide(texts, f"{texts.name}, aware of leakage", training_authors, training_topics, share, seed)
 
 # %% ../../../nbs/papers/data/author_splits.ipynb #d8065fba
 class Halves(NamedTuple):
