@@ -12,6 +12,7 @@ from scipy import sparse
 from debias_nb.losses.arr import distill
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
+from debias_nb.runs.pair_batches import batch_columns
 from debias_nb.runs.training import history_summary
 from debias_nb.losses.author_losses import pair_log_probs, same_author
 from debias_nb.losses.authors import flattened_shares, released_shares
@@ -47,7 +48,7 @@ def static(tmp_path_factory):
 def batch(model, rows, authors=AUTHORS):
     "A column of texts and the ids of their authors, as the trainer gives them to a loss."
     out = AuthorCollator(tokenize(model, TEXTS), authors)([{"row": row} for row in rows])
-    column = {name.removeprefix("text_"): values for name, values in out.items() if name.startswith("text_")}
+    column, = batch_columns(out)
     return column, out["label"]
 
 

@@ -202,7 +202,7 @@ def test_what_cannot_work_is_refused_when_it_is_made(tmp_path):
     for name, change in [
         ("temperature", {"temperature": None}),
         ("memory", {"memory": 1.5}), ("cl", {"cl": -1.}), ("ce", {"ce": "1"}), ("steps", {"steps": "a"}),
-        ("class_mass", {"class_mass": "kept"})]:
+        ("class_mass", {"class_mass": "kept"}), ("both off", {"weights": False, "debias": False})]:
         with pytest.raises(ValueError, match=name):
             SCAN(model, **change)
     with pytest.raises(ValueError, match="SentenceTransformer"):

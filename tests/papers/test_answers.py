@@ -1,7 +1,6 @@
-"""Training on answers: shuffled weights, a first stage, weights tried on fresh features, and bad input.
+"""Training on answers: shuffled weights, a first stage, and bad input.
 
 What runs compute is held by `test_made_again`."""
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +8,9 @@ import torch
 
 import made
 from debias_nb.checks import ConfigError
-from debias_nb.papers.tasks import answers as task
-from debias_nb.papers.tasks.answer_training import AnswerTrainer, Weigher, answer_model, answer_tokens
+from debias_nb.losses.scan_weights import Weights
+from debias_nb.papers.tasks import answer_training, answers as task
+from debias_nb.papers.tasks.answer_training import Weigher, answer_model, answer_tokens
 from debias_nb.papers.tasks.answer_training import evaluate_answers, fit_answers
 from debias_nb.papers.tasks.answer_training import train_stages
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
@@ -67,33 +67,11 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
     assert not torch.equal(weights, shuffle)
 
 
-def trainer_of(weight, steps):
-    "As much of a trainer as a step of it looks at."
-    def weigher(hidden, labels, rows):
-        return torch.full((len(labels),), weight)
-
-    weigher.scan = SimpleNamespace(weights="uniform")
-    weigher.fresh_losses = lambda weights, hidden, labels: {}
-    model = SimpleNamespace(head=lambda hidden, labels, weights: {"sw": torch.tensor(1.)})
-    state = SimpleNamespace(global_step=0, max_steps=steps)
-    return SimpleNamespace(model=model, weigher=weigher, state=state, contrast=1., history=[], diary=[], fresh=[])
-
-
-def steps_of(trainer):
-    for trainer.state.global_step in range(trainer.state.max_steps):
-        inputs = {"labels": torch.tensor([0, 1]), "row": torch.tensor([0, 1])}
-        AnswerTrainer.compute_loss(trainer, lambda inputs: torch.ones(2, 3), inputs)
-    return [line["step"] for line in trainer.fresh]
-
-
-@pytest.mark.parametrize("steps, moments", [(24, [*range(0, 24, 3)]), (4, [0, 1, 2, 3])])
-def test_weights_are_tried_at_eight_moments_of_a_training(steps, moments):
-    assert steps_of(trainer_of(1., steps)) == moments
-
-
-def test_weights_that_sum_to_nothing_end_a_training():
+def test_weights_that_sum_to_nothing_end_a_training(train, monkeypatch):
+    nothing = torch.zeros(TRAINING.batch_size)
+    monkeypatch.setattr(answer_training, "weigh", lambda *_, **__: Weights(nothing, nothing, 1.))
     with pytest.raises(TrainingFailed, match="the weights of a batch sum to 0: take a smaller learning rate"):
-        steps_of(trainer_of(0., 4))
+        fit(AnswersMethod(name="SCAN", scan=ScanConfig()), train)
 
 
 # bad input
@@ -136,7 +114,7 @@ def test_what_does_not_fit_is_refused_by_name(train):
 def test_the_first_stage_knows_nothing_of_scan(train):
     "Debiasing and weights begin with the second stage, from the same weights as without them."
     stage = TransferConfig(corpus="elsewhere", learning_rate=1e-2, epochs=1)
-    training = TRAINING.model_copy(update={"transfer": stage})
+    training = TRAINING.model_copy(update={"transfer": stage, "epochs": 1}) # six steps, fewer than `MOMENTS`
 
     def stages(scan):
         method = AnswersMethod(name="x", transfer=True, scan=scan)

@@ -14,7 +14,7 @@ import debias_nb
 import made
 from debias_nb.losses.author_batches import AuthorCollator, text_rows
 from debias_nb.losses.scan import Memory
-from debias_nb.losses.scan_head import HEADS, ScanHead, joint_loss
+from debias_nb.losses.scan_head import ScanHead, joint_loss
 from debias_nb.losses.scan_loss import SCAN, last_layer
 from debias_nb.encoders.tokens import embed, tokenize
 from debias_nb.papers.pages.frame import all_experiments, papers
@@ -160,7 +160,7 @@ def test_scan(tmp_path, profile):
     for name, settings in options.items():
         scan = methods[name]
         loss = SCAN(model, memory=Memory("ema", scan.alpha), temperature=scan.temperature, **settings)
-        head = ScanHead(32, temperature=scan.temperature, **HEADS[scan.debias])
+        head = ScanHead(32, temperature=scan.temperature, debias=scan.debias)
         head.classifier[1].load_state_dict(last_layer(model).state_dict())
         head.debiasing.load_state_dict(loss.debiasing.state_dict())
         weigher = Weigher(scan, SimpleNamespace(conflicting=None))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from debias_nb.papers.tasks import authors
-from debias_nb.papers.tasks.authors import attempts, author_split, chosen_training, evaluate_authors, settled_epochs
+from debias_nb.papers.tasks.authors import attempts, author_split, chosen_training, evaluate_authors
 from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
@@ -85,12 +85,6 @@ def test_an_epoch_of_texts_has_as_many_as_there_are_whatever_the_loss(method, ep
     assert len(chosen_training(run_of(method, training=training))[1]) == epochs * (texts // 16)
     by_author = training.model_copy(update={"epoch_of": None})
     assert len(chosen_training(run_of(method, training=by_author))[1]) < epochs / 2 * (texts // 16)
-
-
-@pytest.mark.parametrize("losses, epochs", [
-    ([5, 4, 3, 2, 1], 6), ([5, 1, 9, 9], 3), ([5, 3, 2, 1.1, 1.1, 1, 1], 3), ([5, 3, 2, 1.3, 1.1, 1], 6)])
-def test_a_loss_has_settled_when_nearly_all_of_its_fall_is_done(losses, epochs):
-    assert settled_epochs(losses) == epochs
 
 
 @pytest.mark.parametrize("scores, temperature", [([.2, .3], .5), ([.3, .2], .1), ([.2, .2], .1)])

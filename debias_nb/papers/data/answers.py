@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['RELEVANT', 'Part', 'ENTITY', 'COLUMNS', 'LABELS', 'GRADES', 'SOURCES', 'Answers', 'describe', 'filter_questions',
-           'read_answers', 'read_queries', 'load_answers', 'distinct_words', 'shared_words', 'overlap_errors',
+           'read_answers', 'query_ids', 'load_answers', 'distinct_words', 'shared_words', 'overlap_errors',
            'planted_answers', 'high_overlap', 'flip_labels', 'perturb']
 
 # %% ../../../nbs/papers/data/answers.ipynb #dd874d75
@@ -69,18 +69,16 @@ ENTITY = re.compile(r"&(#\d+|[A-Za-z]\w*);")
 _UNCLEAN = {"rows with HTML entities": ENTITY, "rows with no-break spaces": re.compile("\u00a0")}
 
 
-def _per_question(answers):
-    "Count the candidates and the relevant ones of each question."
-    groups = answers.groups()
-    relevant = np.bincount(groups, answers.labels)
-    return np.bincount(groups), relevant.astype(int)
+def _by_question(answers):
+    "Group the labels by question, in order of appearance."
+    return answers.frame().groupby("question_id", sort=False).label
 
 
 def describe(
     answers: Answers,
 ) -> dict[str, float]: # all whole numbers but the last
     "Count questions, candidates and oddities."
-    size, relevant = _per_question(answers)
+    size, relevant, first = _by_question(answers).agg(["size", "sum", "first"]).T.to_numpy()
     table = answers.frame()
     wordings = table.groupby("question").question_id.nunique()
     candidates = table.groupby(["question_id", "answer"])
@@ -89,7 +87,6 @@ def describe(
     if answers.grades is not None:
         grades = candidates.grade.nunique()
         several_grades = int((grades > 1).sum())
-    _, first = np.unique(answers.groups(), return_index=True)
     texts = list(map("{}\n{}".format, answers.questions, answers.answers))
     counts = {"questions": len(size), "candidates": len(answers), "relevant": int(answers.labels.sum())}
     counts |= {
@@ -105,7 +102,7 @@ def describe(
     }
     by_chance = sum((relevant / size).tolist())
     order = {
-        "first candidate relevant": int(answers.labels[first].sum()),
+        "first candidate relevant": int(first.sum()),
         "first candidate relevant, random order": round(by_chance, 1),
     }
     return counts | count_signs(texts, _UNCLEAN) | order
@@ -113,33 +110,24 @@ def describe(
 # %% ../../../nbs/papers/data/answers.ipynb #1abf3ae9
 def filter_questions(
     answers: Answers,
-    drop_unanswered: bool = True, # drop questions without a relevant candidate
-    drop_trivial: bool = False,   # drop questions that have only relevant candidates
+    drop_trivial: bool = False, # drop questions that have only relevant candidates, too
 ) -> Answers: # the other questions, in order, with counts of those dropped by reason
-    "Drop questions whose ranking is always wrong, or always right."
-    size, relevant = _per_question(answers)
-    is_unanswered = (relevant == 0) & drop_unanswered
-    is_trivial = (relevant == size) & drop_trivial
-    keep = ~(is_unanswered | is_trivial)[answers.groups()]
-    drops = {
-        "dropped questions: no relevant candidate": int(is_unanswered.sum()),
-        "dropped questions: only relevant candidates": int(is_trivial.sum()),
-        "dropped candidates": int((~keep).sum()),
+    "Drop questions without a relevant candidate, whose ranking is always wrong."
+    relevant = _by_question(answers).mean() # of the candidates of each question
+    drops = relevant == 0
+    trivial = (relevant == 1) & drop_trivial
+    keep = ~(drops | trivial)[answers.question_ids].to_numpy()
+    counts = {
+        "dropped questions: no relevant candidate": int(drops.sum()),
+        "dropped questions: only relevant candidates": int(trivial.sum()),
+        "dropped candidates": np.count_nonzero(~keep),
     }
-    return answers.take(keep, counts=answers.counts | drops)
+    return answers.take(keep, counts=answers.counts | counts)
 
 # %% ../../../nbs/papers/data/answers.ipynb #75468403
 COLUMNS = ("question_id", "question", "answer", "label")
 LABELS = {"0": 0, "1": 1, "not_entailment": 0, "entailment": 1} # QNLI's word for a sentence that answers: entailment
 GRADES = {"1": 1, "2": 2, "3": 3, "4": 4}
-
-
-class _Row(NamedTuple):
-    id: str | None
-    question: str
-    answer: str
-    label: int
-    grade: int | None
 
 
 def read_answers(
@@ -164,30 +152,25 @@ def read_answers(
         check_known("label", row["label"], LABELS)
         if "grade" in row:
             check_known("grade", row["grade"], GRADES)
-        grade = GRADES.get(row.get("grade"))
-        return _Row(row.get("question_id"), row["question"], row["answer"], LABELS[row["label"]], grade)
+        return row
 
     lines = list(enumerate(text_lines(path), 1))
-    rows = parsed_rows(path, lines[header:], parse)
-    ids, questions, answers, labels, grades = map(list, zip(*rows))
-    texts = pd.Series(questions, dtype=object)
+    table = pd.DataFrame(parsed_rows(path, lines[header:], parse), dtype=object)
     if group_by == "run":
-        runs = (texts != texts.shift()).cumsum()
-        ids = runs.astype(str).tolist()
+        table["question_id"] = (table.question != table.question.shift()).cumsum().astype(str)
     elif group_by == "text":
-        numbers, _ = texts.factorize()
-        ids = [str(number + 1) for number in numbers]
-    if "grade" not in columns:
-        grades = None
-    counts = {"lines": len(lines), "candidates read": len(questions), "questions read": len(set(ids))}
-    return Answers(name or Path(path).name, ids, questions, answers, labels, grades, counts, part)
+        table["question_id"] = [str(number) for number in table.question.factorize()[0] + 1]
+    grades = table.grade.map(GRADES).tolist() if "grade" in table else None
+    counts = {"lines": len(lines), "candidates read": len(table), "questions read": table.question_id.nunique()}
+    texts = [table[column].tolist() for column in ("question_id", "question", "answer")]
+    return Answers(name or Path(path).name, *texts, table.label.map(LABELS).tolist(), grades, counts, part)
 
 # %% ../../../nbs/papers/data/answers.ipynb #51c7b79c
-def read_queries(
+def query_ids(
     path: str | Path, # id, tab, question
-) -> dict[str, str]: # id -> question
-    "Read the queries of a published file by id."
-    return dict(without_end(line).split("\t") for line in text_lines(path))
+) -> dict[str, str]: # question -> id
+    "Read the ids of the queries of a published file."
+    return {question: id for id, question in (without_end(line).split("\t") for line in text_lines(path))}
 
 # %% ../../../nbs/papers/data/answers.ipynb #ba97dd98
 class _Source(NamedTuple):
@@ -197,7 +180,7 @@ class _Source(NamedTuple):
     header: bool = False
     quoting: bool = False
     group_by: str | None = None
-    drops: dict[str, tuple[bool, bool]] = {} # part -> the paper drops questions (without, only) relevant candidates
+    drops: dict[str, bool] = {} # part whose unanswered questions the paper drops -> whether trivial ones, too
     queries: dict[str, str] = {}             # part -> the file with its queries, which have the ids
     paper: dict[str, tuple[int, int]] = {}   # part -> questions and candidates in Table 1
 
@@ -213,7 +196,7 @@ SOURCES = {
         files=_part_files("WikiQA-{}.tsv.gz"),
         columns=("question_id", "question", "-", "-", "-", "answer", "label"),
         header=True,
-        drops={"train": (True, False), "dev": (True, True), "test": (True, True)},
+        drops={"train": False, "dev": True, "test": True},
         paper={"train": (873, 8672), "dev": (122, 1126), "test": (237, 2341)}),
     "selqa": _Source(
         files=_part_files("selqa-ass-{}.tsv"),
@@ -280,11 +263,10 @@ def load_answers(name: str, part: Part, download: bool = True, require_hash: boo
     answers = read_answers(
         path, source.columns, source.header, source.quoting, source.group_by, f"{name} {part}", part)
     if part in source.queries:
-        queries = read_queries(locate(dataset, source.queries[part], **options))
-        id_of = {question: id for id, question in queries.items()}
+        id_of = query_ids(locate(dataset, source.queries[part], **options))
         answers = replace(answers, question_ids=[id_of[question] for question in answers.questions])
     if part in source.drops:
-        answers = filter_questions(answers, *source.drops[part])
+        answers = filter_questions(answers, source.drops[part])
     counts = answers.counts | describe(answers)
     if part in source.paper:
         questions, candidates = source.paper[part]
@@ -337,9 +319,7 @@ def planted_answers(
     """
     from debias_nb.papers.worlds.planted_answers import answers_split
     split = answers_split(config, part)
-    kind = "test"
-    if part in ("train", "dev"):
-        kind = part
+    kind = part if part in ("train", "dev") else "test"
     answers = Answers(f"answers {part}", split.question_ids, split.questions, split.answers, split.labels, part=kind)
     counts = describe(answers)
     counts["candidates that share many words"] = np.count_nonzero(split.many)

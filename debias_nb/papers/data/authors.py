@@ -126,17 +126,14 @@ def clean(
         counts["texts with signatures removed"] = sum(map(operator.ne, with_signatures, bodies))
     bodies = [text.strip() for text in bodies]
     table = pd.DataFrame({"author": texts.author, "text": bodies}, dtype=object)
-    blank = table.text == ""
-    several = table.groupby("text").author.transform("nunique") > 1
-    several &= ~blank
-    reasons = pd.DataFrame({ # each text for one reason
-        "dropped: under 1 word": blank,
-        "dropped: under several authors": several,
-        "dropped: repeats": table.duplicated() & ~several & ~blank,
-    })
-    counts |= reasons.sum().astype(int).to_dict()
-    is_dropped = reasons.any(axis=1)
-    remaining = table.text[~is_dropped]
+    reasons = { # each text for the first
+        "dropped: under 1 word": table.text == "",
+        "dropped: under several authors": table.groupby("text").author.transform("nunique") > 1,
+        "dropped: repeats": table.duplicated(),
+    }
+    reason = np.select(list(reasons.values()), list(reasons), "")
+    counts |= {name: np.count_nonzero(reason == name) for name in reasons}
+    remaining = table.text[reason == ""]
     if remaining.empty:
         raise ValueError(f"{texts.name}: nothing is left ({counts})")
     return texts.take(remaining.index, text=remaining.tolist(), counts=texts.counts | counts)

@@ -5,6 +5,7 @@ import tempfile
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 import torch
 from sentence_transformers.cross_encoder import CrossEncoder
 from sklearn.linear_model import LogisticRegression
@@ -35,6 +36,14 @@ def sample(kind: str, n: int = 700, rho: float = .8, seed=0) -> tuple[torch.Tens
         shortcut = 2 * suggested - 1 + .5 * rng.normal(size=n)
     x = np.column_stack([cause, shortcut, rng.normal(size=(n, 4))])
     return torch.tensor(x, dtype=torch.float32), torch.tensor(label).long(), torch.tensor(suggested).long()
+
+
+def pooled() -> torch.Tensor: # (140, 768) in (-1, 1), correlated
+    "Draw features as a pooler might give them."
+    rng = np.random.default_rng(1)
+    latent = rng.normal(size=(140, 8)) @ rng.normal(size=(8, 768)) / 8**.5
+    noise = rng.normal(size=(140, 768))
+    return torch.tensor(np.tanh(latent + .5 * noise), dtype=torch.float32)
 
 
 def equal(x, label, suggested, seed):
@@ -152,16 +161,11 @@ def correlation_maps(
     names: list[str],
 ) -> Picture:
     "Draw correlations under several weights."
-    fig, axes = plt.subplots(1, len(correlations), figsize=(8.6, 2.7), layout="compressed")
+    fig, axes = plt.subplots(1, len(correlations), figsize=(8.6, 2.7), layout="constrained")
     for ax, (name, matrix) in zip(axes, correlations.items()):
-        image = ax.imshow(abs(matrix), cmap=plt.get_cmap("Blues", 16), vmin=0, vmax=1)
-        for i, j in np.ndindex(matrix.shape):
-            ax.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color="w" if abs(matrix[i, j]) > .6 else "k",
-                    fontsize=8)
-        ax.set_xticks(range(len(names)), names, fontsize=8)
-        ax.set_yticks(range(len(names)), names if ax is axes[0] else [], fontsize=8)
+        sns.heatmap(abs(matrix), vmin=0, vmax=1, cmap="Blues", annot=matrix, fmt=".2f", cbar=False, square=True,
+                    xticklabels=names, yticklabels=names, ax=ax)
         ax.set_title(f"{name} weights")
-    fig.colorbar(image, ax=axes, label="|correlation|")
     return picture(fig, "Correlations of cause, shortcut, noise and label in B, under three kinds of weights")
 
 

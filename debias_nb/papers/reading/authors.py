@@ -4,12 +4,10 @@ import tempfile
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from sklearn.feature_extraction.text import TfidfVectorizer
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from ...encoders.tokens import embed_texts
 from ...losses.author_batches import AuthorPairSampler
@@ -19,6 +17,7 @@ from ...trainer import QuietTrainer, training_arguments
 from ..pages.plots import Picture
 from ..pages.printed import load_expected
 from ..pages.reading import picture
+from ..tasks.authors import word_table
 from ..worlds.planted_authors import author_words, authors_split
 
 READABLE = { # kind of word -> names that readers know, in the order in which they are given away
@@ -43,17 +42,12 @@ class Authors:
         self.training = {kappa: authors_split(world, "train") for kappa, world in worlds.items()} # the same authors
         splits = {"across topics": "cross", "in distribution": "iid"}
         self.tests = {name: authors_split(worlds[kappas[-1]], split) for name, split in splits.items()}
-        words = author_words(worlds[kappas[-1]])
-        self.style = set(words.style)
-        self.vocabulary = ["[PAD]", "[UNK]", *words.style, *words.content]
+        self.words = author_words(worlds[kappas[-1]])
+        self.style = set(self.words.style)
 
-    def encoder(self) -> SentenceTransformer:
+    def encoder(self):
         "Make a static embedding model with random vectors, one for each word."
-        ids = {word: i for i, word in enumerate(self.vocabulary)}
-        tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
-        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        vectors = .1 * np.random.default_rng(self.seed).normal(size=(len(ids), 64)).astype("float32")
-        return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=vectors)], device="cpu")
+        return word_table([*self.words.style, *self.words.content], 64, np.random.default_rng(self.seed))
 
     def train(self, make_loss, texts):
         "Train an encoder with a loss of it, on pairs of texts by one author."
@@ -192,13 +186,11 @@ def targets_of_one(
 def shares_of_pairs(maps: dict[str, torch.Tensor]) -> Picture: # (8, 8) each: two texts by each of four authors
     "Draw matrices of shares side by side."
     names = [f"{author}{n}" for author in "abcd" for n in (1, 2)]
-    fig, axes = plt.subplots(1, len(maps), figsize=(9.2, 3.1), layout="compressed")
+    fig, axes = plt.subplots(1, len(maps), figsize=(9.2, 3.1), layout="constrained")
     for ax, (name, shares) in zip(axes, maps.items()):
-        image = ax.imshow(shares, cmap=plt.get_cmap("Blues", 16), vmin=0, vmax=.8)
-        ax.set_xticks(range(8), names, fontsize=8)
-        ax.set_yticks(range(8), names, fontsize=8)
+        sns.heatmap(shares, vmin=0, vmax=.8, cmap="Blues", cbar=ax is axes[-1], square=True,
+                    xticklabels=names, yticklabels=names, ax=ax)
         ax.set_title(name)
-    fig.colorbar(image, ax=axes, label="probability")
     return picture(fig, "Shares of pairs of eight texts: the teacher's, TF-IDF's, and ARR's target, a paler teacher")
 
 

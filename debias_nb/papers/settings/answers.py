@@ -31,7 +31,7 @@ class ScanConfig(Settings):
     class_mass: Literal["free", "keep"] = "keep" # whether each class keeps its share of all weight
     memory: Literal["none", "ema", "queue"] = "queue" # of samples and weights of earlier batches
     alpha: Annotated[float, Field(ge=0, lt=1)] = .9 # how much of the old an `ema` keeps
-    debias: Literal["none", "paper", "released"] = "none" # language debiasing, a preset of `methods/scan.HEADS`
+    debias: Literal["none", "paper", "released"] = "none" # language debiasing
     contrast: NotNegative = 1.   # strength of the contrastive loss; 0 leaves a second classification loss alone
     temperature: Positive = 1.   # tau of the contrastive loss
 

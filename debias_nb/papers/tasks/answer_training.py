@@ -35,7 +35,7 @@ from ...runs.pair_batches import batch_rows
 from ...runs.training import BestEpoch, in_stretches, train_with
 from ...losses.scan import Memory, weigh
 from ...losses.scan_effects import diagnose_weights, effective_size, oracle_weights, shuffle_within_classes
-from ...losses.scan_head import HEADS, ScanHead, joint_loss
+from ...losses.scan_head import ScanHead, joint_loss
 
 
 class AnswerModel(nn.Module):
@@ -59,12 +59,11 @@ def answer_model(
     "Return an untrained model; the seed decides all fresh weights. Raise `EncoderError` as `load_pair_encoder`."
     scan = run.method.scan or PLAIN
     pairs = load_pair_encoder(run.encoder, texts, run.seed)
-    preset = HEADS.get(scan.debias, {})
     with torch.random.fork_rng([]):
         torch.manual_seed(run.seed + 1)
         head = ScanHead(
-            pairs.width, temperature=scan.temperature, debias=scan.debias != "none",
-            class_weights=(1., run.training.positive_weight), **preset)
+            pairs.width, temperature=scan.temperature, debias=scan.debias,
+            class_weights=(1., run.training.positive_weight))
     model = AnswerModel(pairs, head)
     if run.encoder.dtype == "fp64":
         model.double()
@@ -106,9 +105,6 @@ class AnswerCollator:
         rows = batch_rows(features)
         batch = self.data.inputs.batch(rows)
         return batch | {"labels": self.data.labels[rows], "row": rows}
-
-
-PLAIN_LINE = {"effective size": 1., "largest": 1., "right answers": 1., "conflicting": 1., "fitted loss": 1.}
 
 
 class Weigher:
@@ -157,8 +153,6 @@ class Weigher:
 
     def diary_line(self, weights, labels, rows) -> dict[str, float]:
         "Summarize the weights of a batch for the diary, relative to mean 1; nan where there are no such samples."
-        if weights is None:
-            return dict(PLAIN_LINE)
         w = weights / weights.mean()
         conflicting = self.conflicting[rows.cpu()].to(labels.device)
         return {
@@ -246,8 +240,7 @@ class AnswerTrainer(Trainer):
         rows = inputs.pop("row")
         hidden = model(inputs)
         step = self.state.global_step
-        is_weighted = self.weigher.scan.weights != "uniform"
-        if is_weighted and not hidden.isfinite().all():
+        if self.weigher.scan.weights != "uniform" and not hidden.isfinite().all():
             raise TrainingFailed(step, "the representations that weights are learned on are not finite")
         try:
             weights = self.weigher(hidden.detach(), labels, rows)
@@ -263,10 +256,10 @@ class AnswerTrainer(Trainer):
             raise TrainingFailed(step, f"the loss is {loss.item()}")
 
         self.history.append({key: value.item() for key, value in terms.items()})
-        if is_weighted:
+        if weights is not None:
             self.diary.append(self.weigher.diary_line(weights, labels, rows))
-        if weights is not None and step % max(1, self.state.max_steps // MOMENTS) == 0:
-            self.fresh.append({"step": step} | self.weigher.fresh_losses(weights, hidden, labels))
+            if step % max(1, self.state.max_steps // MOMENTS) == 0:
+                self.fresh.append({"step": step} | self.weigher.fresh_losses(weights, hidden, labels))
         return loss
 
     def create_optimizer(self, *args, **kwargs):
@@ -372,7 +365,7 @@ def evaluate_answers(
     means, values, ids = rank_metrics(
         answers.labels, scores, answers.question_ids, answers.grades, name=answers.name, unanswered="exclude")
     names = REPLICATE_METRICS if answers.grades is None else REPLICATE_METRICS + GRADE_METRICS
-    replicates = rank_replicates({key: values[key] for key in names if key in values}, REPLICATES, 0)
+    replicates = rank_replicates({key: values[key] for key in names}, REPLICATES, 0)
     precision = values["map"]
     # whether the largest overlap is a wrong candidate's
     wrong = dict(zip(answers.question_ids, overlap_errors(answers).tolist()))

@@ -117,21 +117,19 @@ LONGEST = 400 # characters of an answer that a record keeps
 
 def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
     "Return the candidate that each question gets, for case studies; of equal scores the first."
-    groups = answers.groups()
-    is_misled = overlap_errors(answers)
+    table = answers.frame().assign(score=scores, misled=overlap_errors(answers))
     out = []
-    for group in range(groups.max() + 1):
-        rows = np.flatnonzero(groups == group)
-        relevant = rows[answers.labels[rows] > 0]
-        if not len(relevant):
+    for _, rows in table.groupby("question_id", sort=False):
+        relevant = rows.answer[rows.label == 1]
+        if relevant.empty:
             continue
-        top = rows[np.argmax(scores[rows])]
+        top = rows.loc[rows.score.idxmax()]
         out.append({
-            "question": answers.questions[top],
-            "answer": answers.answers[top][:LONGEST],
-            "right": bool(answers.labels[top]),
-            "relevant": answers.answers[relevant[0]][:LONGEST],
-            "misled": bool(is_misled[top]),
+            "question": top.question,
+            "answer": top.answer[:LONGEST],
+            "right": bool(top.label),
+            "relevant": relevant.iloc[0][:LONGEST],
+            "misled": bool(top.misled),
         })
     return out
 
@@ -174,15 +172,14 @@ class AnswersTask(Task):
         "Return candidates to `train` on, `dev` ones to choose the best epoch, and those of a first stage, `transfer`."
         corpus = run.corpus
         parts = {"train": training_answers(corpus)}
-        facts = {f"train {corpus.name}": _data_facts(parts["train"])}
+        names = {"train": corpus.name, "dev": corpus.name}
         if run.training.select == "best":
             parts["dev"] = training_answers(corpus, "dev")
-            facts[f"dev {corpus.name}"] = _data_facts(parts["dev"])
         stage = first_stage(run)
         if stage:
             parts["transfer"] = load_answers(stage.corpus, stage.part, require_hash=True)
-            facts[f"transfer {stage.corpus}"] = _data_facts(parts["transfer"])
-        return parts, facts
+            names["transfer"] = stage.corpus
+        return parts, {f"{part} {names[part]}": _data_facts(answers) for part, answers in parts.items()}
 
     def train(self, run: RunConfig) -> Trained:
         if not run.method.trained:
@@ -190,20 +187,16 @@ class AnswersTask(Task):
         data, facts = self.data(run)
         model = _untrained(run, data)
         identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
-        validate = None # the last epoch is kept
-        if "dev" in data:
-            dev = data["dev"]
-            inputs = _tokens(model, run, dev).inputs
+        tokens = {part: _tokens(model, run, answers) for part, answers in data.items()}
 
-            def validate(model): # its MAP
-                scores = answer_scores(model, inputs, dtype=run.encoder.dtype)
-                ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
-                return ranking["map"]
+        def validate(model): # its MAP
+            scores = answer_scores(model, tokens["dev"].inputs, dtype=run.encoder.dtype)
+            ranking, *_ = rank_metrics(data["dev"].labels, scores, data["dev"].question_ids, unanswered="exclude")
+            return ranking["map"]
 
-        tokens = _tokens(model, run, data["train"])
-        transfer = _tokens(model, run, data["transfer"]) if "transfer" in data else None
         model.to(best_device())
-        first, last = train_stages(model, tokens, run, validate, transfer)
+        chooses = "dev" in data # or keeps the last epoch
+        first, last = train_stages(model, tokens["train"], run, validate if chooses else None, tokens.get("transfer"))
         extra = {}
         if last.diary:
             extra["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}

@@ -14,11 +14,10 @@ import copy
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.random import default_rng
 from sentence_transformers import SentenceTransformer
@@ -29,13 +28,12 @@ from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids
 from ...losses.author_batches import text_rows
 from ..data.author_splits import AuthorSplit, Halves, isin, leakage, leakage_aware_split, nearest_topics, paper_split
-from ..data.author_splits import query_target, random_split
+from ..data.author_splits import query_target
 from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.tokens import embed, encoder_fingerprint, tokenize, weights_hash
 from ...encoders.loading import best_device
-from ...trainer import QuietTrainer
 from ...measures.metrics import bootstrap_weights
 from ...runs.records import TrainingFailed
 from ...runs.config import RunConfig
@@ -44,14 +42,15 @@ from ...runs.tasks import Task, Tested, Trained, base_model, encoder_files, over
 from ...measures.rankings import reciprocal_rank
 from .retrieval import first_hits, recall_at
 from ...runs.pair_batches import batch_columns
-from ...runs.training import curve_summary, history_summary, train_with
+from ...runs.training import MatchingTrainer, curve_summary, history_summary, train_with
 from ..worlds.planted_authors import author_words
 
 
 PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
 
 
-SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
+SCHEMES = {
+    "paper": paper_split, "random": partial(paper_split, at_random=True), "aware": leakage_aware_split}
 
 
 @lru_cache(maxsize=2)
@@ -85,21 +84,26 @@ def author_split(corpus: AuthorsCorpus) -> AuthorSplit:
     return divide(read(corpus.name), settings.authors, settings.topics, share=settings.share, seed=settings.seed)
 
 
-def learned_table(
-    texts: list[str],  # its vocabulary is made of them, word by word, capitals kept
+def word_table(
+    words: list[str], # distinct, capitals kept
     width: int,
-    seed: int = 0,     # of the vectors, N(0, .1²)
+    rng: np.random.Generator, # of the vectors, N(0, .1²)
 ):
     "Return a SentenceTransformer that averages random word vectors; words it lacks share one."
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    words = ["[PAD]", "[UNK]", *sorted({word for text in texts for word in text.split()})]
-    vectors = default_rng([seed, 9]).normal(size=(len(words), width))
+    words = ["[PAD]", "[UNK]", *words]
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    table = StaticEmbedding(tokenizer, embedding_weights=.1 * vectors.astype("float32"))
-    return SentenceTransformer(modules=[table], device="cpu")
+    vectors = rng.normal(size=(len(words), width)).astype("float32")
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=.1 * vectors)], device="cpu")
+
+
+def learned_table(texts: list[str], width: int, seed: int = 0):
+    "Return a `word_table` of the words of some texts."
+    words = {word for text in texts for word in text.split()}
+    return word_table(sorted(words), width, default_rng([seed, 9]))
 
 
 def beginning(
@@ -154,42 +158,31 @@ def author_loss(
 
 class HeldOutLoss(TrainerCallback):
     "Callback that notes a loss on one batch of held-out texts, before the training and after each epoch."
-    def __init__(self, loss, batch: dict): # batch: of an `AuthorCollator`
+    def __init__(self, loss, batch: dict): # batch: of an `AuthorCollator`, or empty: nothing is noted
         self.loss = loss
-        self.labels = batch.pop("label")
         self.batch = batch
         self.values = []
 
     def note(self, *_, **__):
+        if not self.batch:
+            return
         self.loss.model.eval()
         with torch.no_grad():
-            value = self.loss(batch_columns(self.batch), self.labels)
+            value = self.loss(batch_columns(self.batch), self.batch["label"])
         self.values.append(round(float(value), 5))
 
     on_train_begin = on_epoch_end = note
 
 
-STEP, SETTLED = 3, .95
-
-
-def settled_epochs(losses: list[float]) -> int: # of `HeldOutLoss`; a multiple of three, of which a student has a third
-    "Return the fewest epochs after which a held-out loss has made 95% of its fall."
-    falls = losses[0] - np.array(losses)
-    enough = np.flatnonzero(falls >= SETTLED * falls.max())
-    return STEP * int(np.ceil(max(enough[0], 1) / STEP))
-
-
 def held_out_batch(run: RunConfig) -> dict: # empty where there are none
     "Return the validation texts by authors of training as one batch."
     split = author_split(run.corpus)
-    authors = np.unique(np.asarray(split.train.author))
-    names = np.asarray(split.validation.author)
-    rows = np.flatnonzero(isin(names, authors))
+    labels = pd.Index(np.unique(split.train.author)).get_indexer(split.validation.author) # -1: of another author
+    rows = np.flatnonzero(labels >= 0)
     if not len(rows):
         return {}
-    labels = np.searchsorted(authors, names[rows])
-    tokens = _tokens(run.encoder, run.corpus, "validation")[torch.from_numpy(rows)]
-    return AuthorCollator(tokens, labels)([{"row": row} for row in range(len(rows))])
+    tokens = _tokens(run.encoder, run.corpus, "validation")
+    return AuthorCollator(tokens, labels)([{"row": row} for row in rows.tolist()])
 
 
 def fit_authors(
@@ -198,7 +191,7 @@ def fit_authors(
     tokens,             # of the training texts
     labels: np.ndarray, # (n,) their author ids
     run: RunConfig,     # an epoch passes over what `epoch_of` says; over the texts for `MulticlassLoss`
-    callbacks: tuple = (),
+    *callbacks,
 ):
     """Train with sentence-transformers' trainer.
 
@@ -211,17 +204,12 @@ def fit_authors(
     rows = {"row": range(len(labels)), "label": labels}
     try:
         train_with(
-            QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed,
-            run.encoder.dtype, sampler,
-            loss=loss, callbacks=list(callbacks))
+            MatchingTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed,
+            run.encoder.dtype, sampler, loss=loss, callbacks=[*callbacks])
     except ValueError as e:
         if "is not finite" in str(e): # the losses refuse cosines that are not numbers
             raise TrainingFailed(len(loss.history) + 1, str(e)) from None
         raise
-    for step, terms in enumerate(loss.history, 1):
-        value = float(terms["loss"])
-        if not np.isfinite(value):
-            raise TrainingFailed(step, f"the loss is {value}")
 
 
 NEAR = 8 # neighbors that are looked at
@@ -266,14 +254,15 @@ def evaluate_authors(
     metrics = {"queries": float(q), "targets": float(len(halves.targets))}
     replicates_of = {}
     for key, value in values.items():
-        counts = ~np.isnan(value)
-        valid_weights = weights[:, counts]
-        if not counts.any():
+        is_known = ~np.isnan(value)
+        known = value[is_known]
+        if not len(known):
             continue
-        unit = np.ones(counts.sum())
-        metrics[key] = float(unit @ value[counts] / unit.sum())
-        if key in REPLICATE_METRICS and (valid_weights.sum(1) > 0).all():
-            replicates_of[key] = np.round(valid_weights @ value[counts] / valid_weights.sum(1), 4).tolist()
+        metrics[key] = float(np.ones(len(known)) @ known / len(known))
+        known_weights = weights[:, is_known]
+        sizes = known_weights.sum(1)
+        if key in REPLICATE_METRICS and sizes.all():
+            replicates_of[key] = np.round(known_weights @ known / sizes, 4).tolist()
     sums = np.bincount(asks, values["r8"])[np.unique(asks)]
     by_author = sums * len(sums) / len(asks) # their mean is that of the queries
     return metrics, replicates_of, np.round(by_author, 3).tolist()
@@ -303,10 +292,9 @@ def _fit(run: RunConfig, teacher):
     tokens = _tokens(run.encoder, run.corpus, "train")
     loss = author_loss(
         run.method.authors, model, labels, run.training.temperature, lambda: topic_rows(run.corpus), teacher, run.seed)
-    batch = {} if loss.numbered else held_out_batch(run)
-    watch = HeldOutLoss(loss, batch) if batch else None
-    fit_authors(model, loss, tokens, labels, run, (watch,) if watch else ())
-    return model, loss.history, watch.values if watch else []
+    held_out = HeldOutLoss(loss, {} if loss.numbered else held_out_batch(run))
+    fit_authors(model, loss, tokens, labels, run, held_out)
+    return model, loss.history, held_out.values
 
 
 def chosen_training(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of it
@@ -363,14 +351,11 @@ def counts(corpus: AuthorsCorpus) -> dict[str, float]: # `Training samples` and 
     """
     split = author_split(corpus)
     out = {}
-    for key, sizes in split.table().iterrows():
-        texts = split.parts()[key]
-        if not texts or key not in PART_TITLES:
-            continue
-        out |= {f"{PART_TITLES[key]} {noun}": float(n) for noun, n in sizes.items() if n}
-        if texts.topic and key != "train":
+    for key, sizes in split.table().drop(index="validation").iterrows():
+        out |= {f"{PART_TITLES[key]} {noun}": float(n) for noun, n in sizes.items()}
+        if key != "train":
             with suppress(ValueError): # topics that coincide with authors
-                out[f"leakage {key}"] = leakage(split.train, texts)
+                out[f"leakage {key}"] = leakage(split.train, split.tests[key])
     return out
 
 
@@ -379,18 +364,14 @@ EXCERPT = 12 # words
 
 def excerpt(texts: list[str], words: list[str]) -> str:
     "Return the stretch with the most of the given words, the first of several, anywhere in the texts."
-    best = " ".join(texts[0].split()[:EXCERPT])
-    best_count = 0
+    stretches = {" ".join(texts[0].split()[:EXCERPT]): 0} # where no text has one of the words
     for text in texts:
         tokens = text.split()
         bare = [word.strip(".,;:!?()\"'*").lower() for word in tokens] # without the marks around it
         for start in np.flatnonzero(isin(bare, set(words))):
             stretch = slice(start, start + EXCERPT)
-            shared = set(bare[stretch]) & set(words)
-            if len(shared) > best_count:
-                best_count = len(shared)
-                best = " ".join(tokens[stretch])
-    return best
+            stretches[" ".join(tokens[stretch])] = len({*bare[stretch]} & {*words})
+    return max(stretches, key=stretches.get)
 
 
 def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, cosine, words, test, training
@@ -402,8 +383,8 @@ def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, co
         words = shared.split(", ")
         leak = {"test topic": test_topic, "training topic": training_topic, "cosine": round(cosine, 4), "words": words}
         for side, topic, texts in (("test", test_topic, test), ("training", training_topic, split.train)):
-            texts_on_topic = [text for text, text_topic in zip(texts.text, texts.topic) if text_topic == topic]
-            leak[side] = excerpt(texts_on_topic, words)
+            table = texts.frame()
+            leak[side] = excerpt(table.text[table.topic == topic].tolist(), words)
         out.append(leak)
     return out
 
@@ -418,17 +399,7 @@ def _data_facts(texts: Texts) -> dict:
     return {"fingerprint": texts.fingerprint, "counts": counts}
 
 
-@dataclass(frozen=True)
-class PartVectors:
-    "Vectors of the texts of each part of a split, by an encoder."
-    encoder: SentenceTransformer
-    run: RunConfig
-
-    def __call__(self, part: str): # -> (n, d)
-        return _vectors(self.encoder, self.run, part)
-
-
-class AuthorsTask(Task): # its models are functions: part of the split -> rows
+class AuthorsTask(Task): # its models are encoders; of what is counted, functions: texts -> rows
     "Task of texts by authors on topics, which asks who wrote a text."
     def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
         split = author_split(run.data)
@@ -443,8 +414,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         if kind: # a planted language has function words of its own
             words = author_words(corpus.world).style.tolist() if corpus.world else None
             rows = text_rows(kind, split.train.text, words)
-            identity = f"none: {kind} of the training texts"
-            return Trained(lambda part: rows(split.parts()[part].text), identity, data=facts)
+            return Trained(rows, f"none: {kind} of the training texts", data=facts)
         model = beginning(run.encoder, corpus, run.seed)
         if run.encoder.name == "learned":
             identity = weights_hash(model).hexdigest()
@@ -456,17 +426,10 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
             is_teacher = run.method.authors == teacher_of(run).method.authors
             model, history, extra = _teacher(teacher_of(run)) if is_teacher else chosen_training(run)
             curve = curve_summary(history)
-            has_bias = any("B" in step for step in history)
-            summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
+            summary = history_summary(history, extra["setting"]["temperature"])
             values = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
             extra = extra | {"history": values, "steps": len(history)}
-        return Trained(PartVectors(model, run), identity, curve, facts, extra)
-
-    def save(self, model: PartVectors, folder: Path) -> None:
-        super().save(model.encoder, folder)
-
-    def load_saved(self, run: RunConfig, folder: Path) -> PartVectors:
-        return PartVectors(super().load_saved(run, folder), run)
+        return Trained(model, identity, curve, facts, extra)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return author_split, (run.data,)
@@ -479,8 +442,9 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         parts = test.parts()
         check_known("evaluation set", name, parts, ConfigError)
         texts = parts[name]
-        seed = corpus.split.seed if corpus.split else 0
-        results.metrics[name], replicates, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
+        rows = model(texts.text) if run.method.is_counted else _vectors(model, run, name)
+        halves = query_target(texts, corpus.split.seed if corpus.split else 0)
+        results.metrics[name], replicates, by_author = evaluate_authors(rows, texts, halves)
         results.data[f"test {name}"] = _data_facts(texts)
         if "known texts" in run.measure:
             results.metrics[name] |= overlap_shares(test.train.text, texts.text)

@@ -19,17 +19,10 @@ from ...data.lexicon import AUTHOR_SPLITS, cut, invent, word_arrays, join_rows, 
 # %% ../../../nbs/papers/worlds/planted_authors.ipynb #bdc69ae6
 class AuthorWords(NamedTuple):
     "Words of synthetic authors, all distinct except those of `content` and `unseen`, and their topics."
-    functions: ndarray # (functions,) words, the most frequent first
-    marks: ndarray     # (marks,)
-    spellings: ndarray # (spellings, 2) two forms of each
-    content: ndarray   # (content,)
-    unseen: ndarray    # (content,) words of unseen topics: the same, or others
-    topics: ndarray    # (topics + unseen_topics, content) chances of each content word, those of training first
-
-    @property
-    def style(self) -> ndarray: # (functions + marks + 2 * spellings,)
-        "The words of style."
-        return np.concatenate([self.functions, self.marks, self.spellings.ravel()])
+    style: ndarray   # (functions + marks + 2 * spellings,) frequent function words first, two forms of a spelling last
+    content: ndarray # (content,)
+    unseen: ndarray  # (content,) words of unseen topics: the same, or others
+    topics: ndarray  # (topics + unseen_topics, content) chances of each content word, those of training first
 
 
 def author_words(c: AuthorsWorldConfig) -> AuthorWords:
@@ -46,10 +39,9 @@ def author_words(c: AuthorsWorldConfig) -> AuthorWords:
         unseen = np.where(is_replaced, np.array(foreign[:c.content], object), content)
     runs = (itertools.product(".,;:!?", repeat=k) for k in itertools.count(1)) # marks alone, then in twos and threes
     first = itertools.islice(itertools.chain.from_iterable(runs), c.marks)
-    marks = np.array(list(map("".join, first)), dtype=object)
-    other_forms = [word[:5] + word[4:] for word in forms] # the fifth letter
-    spellings = np.array([forms, other_forms], dtype=object).T
-    return AuthorWords(functions, marks, spellings, content, unseen, topics)
+    spellings = itertools.chain.from_iterable((word, word[:5] + word[4:]) for word in forms) # the fifth letter twice
+    style = np.array([*functions, *map("".join, first), *spellings], dtype=object)
+    return AuthorWords(style, content, unseen, topics)
 
 # %% ../../../nbs/papers/worlds/planted_authors.ipynb #ff070b53
 STYLE_SHARES = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
