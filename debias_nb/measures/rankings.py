@@ -8,7 +8,7 @@ __all__ = ['CUTOFF', 'NOWHERE', 'DECIMALS', 'Levels', 'discounts', 'candidate_le
 
 # %% ../../nbs/measures/rankings.ipynb #8904707f
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,11 +35,6 @@ class Levels:
     ideal: np.ndarray # (Q, 10) DCG@1 to DCG@10 of the best order
     first: np.ndarray | None = None # (Q, k) the texts that score highest, in no order where they tie
     empty: int = 0 # texts of the corpus that have no vector
-
-    def tie_end(self, is_best: bool) -> "Levels":
-        "Put the relevant texts of each tie first, or last."
-        ahead = 0 if is_best else self.tied - self.right
-        return replace(self, tied=self.right, n_better=self.n_better + ahead)
 
 
 def discounts(places: int) -> np.ndarray: # (places + 1,)
