@@ -21,12 +21,13 @@ class Interrupted(UserError):
 
 
 @contextmanager
-def stoppable(activity: str, consequence: str = "finished runs are kept, and the same cell goes on from there"):
+def stoppable(activity: str):
     "Say in a sentence that a cell was stopped, and what comes then. Raises `Interrupted`."
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"{activity} was interrupted; {consequence}") from None
+        raise Interrupted(
+            f"{activity} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 
 
 class ConfigError(UserError, ValueError):

@@ -280,14 +280,6 @@ def signed(x: float, digits: int = 1) -> str:
     return f"{x:+.{digits}f}".replace("-", "−")
 
 
-def bracket(
-    d, # a `Paired`, or a row of `tables.differences`
-    digits: int = 1,
-) -> str:
+def bracket(d) -> str: # d: a `Paired`, or a row of `compare.differences`
     "Format a difference with its interval; a ring marks one that covers seeds alone."
-    low = signed(d.low, digits)
-    high = signed(d.high, digits)
-    ring = ""
-    if d.seeds_alone:
-        ring = "°"
-    return f"{signed(d.difference, digits)} [{low}, {high}]{ring}"
+    return f"{signed(d.difference)} [{signed(d.low)}, {signed(d.high)}]{'°' * bool(d.seeds_alone)}"

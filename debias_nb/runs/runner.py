@@ -13,7 +13,7 @@ import warnings
 from concurrent.futures.process import BrokenProcessPool
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 
 from ..checks import ConfigError, check_known, check_range, check_seeds, check_whole
 from ..files import project_root
@@ -54,7 +54,7 @@ def task_of(run: RunConfig) -> Task:
     return task_settings(run.task).task()
 
 
-def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
+def execute(run: RunConfig) -> dict: # the record
     """Train and test one run.
 
     Raise `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`.
@@ -65,7 +65,7 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
     quiet_libraries()
     settle_libraries()
-    task = task or task_of(run)
+    task = task_of(run)
     start = Start()
     with single_thread():
         training = task.train(run)
@@ -100,9 +100,9 @@ class Outcome:
             self.records[run_id] = record
 
 
-def absent(run: RunConfig, task: Task | None = None) -> str | None: # task: default: by its name
+def absent(run: RunConfig) -> str | None:
     "Explain what a run is missing, or return None if it can run."
-    return (task or task_of(run)).lacks(run)
+    return task_of(run).lacks(run)
 
 
 def run_or_load(
@@ -136,7 +136,7 @@ def run_or_load(
 BUSY = "another process is at work on it"
 
 
-def _work(run: RunConfig, task: Task | None, store: Store, fresh: bool, parent: int, wait: bool = False):
+def _work(run: RunConfig, store: Store, fresh: bool, parent: int, wait: bool = False):
     """Make a run in a worker process; return its id, its record, and why there is none.
 
     The reason is `BUSY` if another process has it.
@@ -147,7 +147,7 @@ def _work(run: RunConfig, task: Task | None, store: Store, fresh: bool, parent: 
         if not mine:
             return run.id, None, BUSY
         try:
-            return run.id, run_or_load(run, partial(execute, task=task), store, fresh), None
+            return run.id, run_or_load(run, execute, store, fresh), None
         except TrainingFailed as e:
             return run.id, None, str(e)
 
@@ -163,19 +163,17 @@ def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest
     return {run_id: record for run_id, record in newest_records(runs, store).items() if record["status"] == "finished"}
 
 
-def _plan(
-    task: Task | None, runs: list[RunConfig], records: Records, fresh: bool, out: Outcome,
-) -> list[tuple[RunConfig, bool]]:
+def _plan(runs: list[RunConfig], records: Records, fresh: bool, out: Outcome) -> list[tuple[RunConfig, bool]]:
     "List the runs to make, each with whether its record replaces one; present records and missing runs go to `out`."
     todo = []
     for run in runs:
         record = records.get(run.id)
         # then no task is imported, which takes seconds
         is_complete = record and record["metrics"].keys() >= set(run.evaluate)
-        if is_complete or record and not (task or task_of(run)).is_stale(record, run):
+        if is_complete or record and not task_of(run).is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
-        reason = absent(run, task)
+        reason = absent(run)
         if not reason:
             todo.append((run, fresh or record is not None))
         elif record:
@@ -191,7 +189,6 @@ def run_all(
     fresh: bool = False,          # run again what is there
     workers: int | None = None,   # processes; default: one a core, or one on each GPU
     progress: bool = True,
-    task: Task | None = None,     # of runs on a user's files; others find theirs by its name
 ) -> Outcome:
     """Run what has no record yet.
 
@@ -202,10 +199,10 @@ def run_all(
     check_workers(workers)
     out = Outcome({}, {}, {}, [])
     records = {} if fresh else finished(runs, store)
-    todo = _plan(task, runs, records, fresh, out)
+    todo = _plan(runs, records, fresh, out)
     places = {} # runs on the same data stand together, and share what a task keeps of them: texts, teachers
     todo.sort(key=lambda job: places.setdefault((job[0].encoder, job[0].data, job[0].seed), len(places)))
-    results = _parallel([(run, task, store, fresh) for run, fresh in todo], workers)
+    results = _parallel([(run, store, fresh) for run, fresh in todo], workers)
     busy = []
     for run_id, record, failure in tqdm(results, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
@@ -216,7 +213,7 @@ def run_all(
             out.trained.append(run_id)
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
-            out.keep(*_work(run, task, store, False, os.getpid(), wait=True))
+            out.keep(*_work(run, store, False, os.getpid(), wait=True))
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
 
