@@ -401,7 +401,7 @@ def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch
     run_id = settings.runs()[1].id
     monkeypatch.setattr(runner, "load_experiment", lambda name, profile: settings)
     run_ids = []
-    monkeypatch.setattr(runner, "execute", lambda run, task: run_ids.append(run.id)
+    monkeypatch.setattr(runner, "execute", lambda run: run_ids.append(run.id)
                         or record_of(run, {"unseen": {"auc05": .5}}))
     assert shell("run", "toy/a", "--only", run_id).exit_code == 0 and run_ids == [run_id]
     run = shell("run", "toy/a", "--only", run_id[:-1])
