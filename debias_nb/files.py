@@ -237,12 +237,6 @@ class Settings(Strict):
         "Return which of some settings are not at their defaults."
         return [name for name in names if getattr(self, name) != type(self).model_fields[name].default]
 
-    def owner_rules(self, owners: dict[str, tuple[str, ...]], owner: str) -> Iterator[tuple]:
-        "Refuse settings that would be ignored, since they belong to another owner than this one."
-        for candidate, names in owners.items():
-            if candidate != owner:
-                yield self.non_defaults(*names), f"`{'`, `'.join(self.non_defaults(*names))}` belongs to {candidate}"
-
 
 # kinds of records and of JSON, which pydantic names in the places of mistakes
 UNSAID = {"finished", "failed", "dict", "list", "float"}

@@ -97,18 +97,14 @@ def _too_early(start: str, seconds: float, commit: str, commit_time: int) -> str
 def unfounded(
     root: Path,                # of the clone
     commits: dict[str, int],   # as of `history`
-    paper: str | None = None,  # None: all
 ) -> list[str]:
     """Describe published records whose file has changed, or whose code does not stand behind them.
 
     Their code cannot be looked up, they ended before their commit, or no configuration named their run at that commit.
     """
     store = committed_store(root)
-    problems = [problem for problem in store.altered_files()
-                if paper in (None, Path(problem.partition(":")[0]).parent.name)]
+    problems = store.altered_files()
     for path in sorted(filter(Path.is_file, store.folder.glob("**/*.parquet"))):
-        if paper not in (None, path.parent.name):
-            continue
         try:
             columns = published_columns(path, [*_Start.model_fields])
         except RecordError as e:

@@ -155,7 +155,8 @@ class PairMethod(WeightsConfig):
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is "
             "required there")
         yield from super().rules()
-        yield from self.owner_rules({} if has_regularizer else {"a regularizer": ("weight", "rows", "texts")}, "none")
+        of_regularizer = self.non_defaults("weight", "rows", "texts")
+        yield not has_regularizer and of_regularizer, f"`{'`, `'.join(of_regularizer)}` belongs to a regularizer"
         yield self.texts and ("texts" not in settings or self.rows < 1), (
             "`texts` belongs to a regularizer of texts, without `rows`")
         yield self.lora and (self.frozen_layers is not None or self.regularizer == "l2sp"), (

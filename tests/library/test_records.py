@@ -466,7 +466,7 @@ def test_a_published_file_that_anything_but_publishing_changes_is_named(clone):
     assert found_in(root) == []
     rewritten(path, "metrics", lambda n, old: old.replace("0.5", "0.51"))
     messages = [f"{PARQUET}: not the file that was published, whose hash stands in sha256.txt"]
-    assert found_in(root) == messages and unfounded(root, origin.history(root), "arr") == []
+    assert found_in(root) == messages
     with pytest.raises(RecordError, match=f"nothing is published\n.*{messages[0]}"):
         publish("itvreg/demo", "small", root)
     path.rename(path.with_name("other.small.parquet"))

@@ -120,17 +120,6 @@ def differences(
     return rows
 
 
-def differences_of(
-    results: Results,
-    name: str,                  # `paper/experiment`
-    table: str,
-    against: str | None = None, # as `differences`
-    **filters,                    # as `only`
-) -> pd.DataFrame: # as `differences`
-    "Compare the methods of one table on real data."
-    return only(differences(results.load(name, "small")[table], against), **filters)
-
-
 # ---------------------------------------------------------------- comparisons by name, of all tables of a paper
 
 class Nearest(Strict):

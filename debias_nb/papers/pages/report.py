@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
 from ...runs.config import configured, file_of
 from ..notebooks import is_of_library
@@ -243,11 +242,15 @@ def write_some(
     return paths
 
 
-def reported_alone(paper: str, own: pd.DataFrame) -> pd.DataFrame: # own: all cells of ours for the paper
+def in_order(table: str) -> int: # to sort by
+    return int(re.sub(r"\D", "", table) or 99)
+
+
+def reported_alone(paper: str, own: pd.DataFrame) -> pd.DataFrame: # own: our cells at the paper's scale
     "Return the reported cells that no configuration makes, each with the reason."
     cells = []
     for name, table in load_expected(paper).tables.items():
-        made = only(own, profile="paper", table=name)
+        made = only(own, table=name)
         elsewhere = "no configuration makes this table" if made.empty else "quoted by the paper from earlier work"
         places = {(base, row.method, row.column) for row in made.itertuples() for base in (row.encoder, "")}
         for one in table.cells:
@@ -259,30 +262,14 @@ def reported_alone(paper: str, own: pd.DataFrame) -> pd.DataFrame: # own: all ce
     return frame_of(cells)
 
 
-def all_cells(
-    paper: str | None = None, # default: all
-) -> pd.DataFrame: # as `cells.CELL`
-    """Return every cell of every table and profile, and the reported cells that no configuration makes.
-
-    Raises `ConfigError` for an unknown paper."""
-    names = papers()
-    if paper is not None:
-        check_known("paper", paper, names, ConfigError)
-        names = [paper]
-    results = Results()
-    cells = []
-    for name in names:
-        studies = [results.load(one.name, one.profile) for one in all_experiments(name)]
-        own = pd.concat([frame_of([]), *(study.cells for study in studies)])
-        own = pd.concat([own, reported_alone(name, own)], ignore_index=True)
-        number = own.table.str.replace(r"\D", "", regex=True).replace("", "99").astype(int)
-        cells.append(own.loc[number.sort_values(kind="stable").index])
-    return pd.concat(cells, ignore_index=True)
-
-
 def not_reproduced() -> list[list[str]]: # what is lacking, and the number of cells with their tables; the most first
     "List what the reported cells lack that have no run at the paper's own scale."
-    cells = only(all_cells(), profile="paper")
+    results, cells = Results(), [frame_of([])]
+    for paper in papers():
+        studies = [results.load(one.name, one.profile) for one in all_experiments(paper) if one.profile == "paper"]
+        own = pd.concat([frame_of([]), *(study.cells for study in studies)])
+        cells += [own, reported_alone(paper, own)]
+    cells = pd.concat(cells, ignore_index=True)
     cells = cells[cells.expected.notna() & (cells.status != "measured")]
     reasons = cells.why.fillna(cells.status).str.split("; ").explode()
     reasons = reasons.str.replace("the encoder .* from the hub.*", "the paper's encoder, from the hub", regex=True)
@@ -291,7 +278,7 @@ def not_reproduced() -> list[list[str]]: # what is lacking, and the number of ce
     for reason, own in sorted(lacking.groupby("reason", sort=False), key=lambda item: -len(item[1])):
         texts = []
         for paper, of_paper in own.groupby("paper"):
-            tables = of_paper.table.str.removeprefix("table").unique()
+            tables = sorted(of_paper.table.str.removeprefix("table").unique(), key=in_order)
             texts.append(f"{PAPER_LETTERS[paper]}, Table{'s' * (len(tables) > 1)} {', '.join(tables)}")
         rows.append([reason, "; ".join(sorted(texts)), len(own)])
     return rows
