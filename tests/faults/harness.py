@@ -109,14 +109,6 @@ def start(command: list[str], **options) -> subprocess.Popen:
     return program
 
 
-def said_by(program: subprocess.Popen, seconds: float = PATIENCE) -> str: # its errors, when it has ended
-    try:
-        return program.communicate(timeout=seconds)[1]
-    except subprocess.TimeoutExpired:
-        kill_all(program.pid)
-        raise AssertionError(f"it hung for {seconds:.0f} seconds:\n{program.communicate()[1]}") from None
-
-
 class Child:
     "A function in a process of its own, with what it prints in a file."
     def __init__(self, function, *args, said: Path):
