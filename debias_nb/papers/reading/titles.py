@@ -17,12 +17,15 @@ from ...trainer import QuietTrainer, training_arguments
 from ..pages.plots import Picture
 from ..pages.printed import load_expected
 from ..pages.reading import COLORS, picture, plane
-from ...data.worlds import Catalog
+from ...data.worlds import Catalog, strong_world
 
 READABLE = { # role of a word -> names of the field, in the order in which they are given away
     "brand": ["Rowe", "Acme", "Lunex"], "noun": ["wrench", "spanner", "kettle", "lamp"],
     "attribute": ["steel", "chrome", "spoke", "metric", "10-inch", "magnetic", "folding", "red"],
     "filler": ["USA", "bagged", "pro", "new", "set", "pack", "home", "kit"]}
+
+SHORTCUTS = strong_world(
+    types=30, unseen_types=15, train_pairs=1500, broad_pairs=8000, queries=150, items=400, accessories=0.)
 
 
 def reported_titles() -> pd.DataFrame: # method × first result, results that fit, P@1
@@ -36,38 +39,50 @@ def reported_titles() -> pd.DataFrame: # method × first result, results that fi
     return pd.DataFrame({"first of five": titles.str[0], "of five a wrench": wrenches}).join(p1).astype(object)
 
 
-class Titles:
-    "Synthetic titles: each names its brand, few the product; in training, each type of product has its own brands."
+class Products:
+    "Synthetic products, an encoder trained on all kinds of pairs of them, and three tests of what fine-tuning changes."
 
-    def __init__(self, brands: float, seed: int): # brands: the share of matching pairs whose brands agree
-        self.seed = seed
-        self.world = Catalog(WorldConfig(
-            seed=seed, p=1, brand_match=brands, decoys=1, p_noun=.4, p_attr=.8, accessories=0, types=30,
-            unseen_types=15, train_pairs=1500, broad_pairs=8000, queries=400, items=1000))
+    def __init__(self, config: WorldConfig = SHORTCUTS):
+        self.seed = config.seed
+        self.world = Catalog(config)
         recipe = PretrainConfig(steps=500, batch_size=96, learning_rate=1e-2)
-        self.base = planted_encoder(
-            EncoderConfig(name="tiny-static", kind="static", world=self.world.config, pretrain=recipe))
+        self.base = planted_encoder(EncoderConfig(name="tiny-static", kind="static", world=config, pretrain=recipe))
         pairs = self.world.labeled_pairs()
         left, right = pairs.texts()
         self.pairs = Dataset.from_dict({"left": left, "right": right, "label": pairs.labels.tolist()})
+        self.matches = self.pairs.filter(bool, input_columns="label").remove_columns("label")
         splits = {"in distribution": "iid", "random brands": "uncoupled", "unseen types": "unseen"}
         self.tests = {name: self.world.split(split) for name, split in splits.items()}
-        self.names = {role: iter(words) for role, words in READABLE.items()}
-        self.shown_as = {} # word -> the name that a reader sees
 
-    def fine_tune(self, make_loss):
-        "Train a copy of the base encoder with a loss of it."
+    def train(self, make_loss, data: Dataset | None = None, epochs: int = 3, rate: float = .04, **settings):
+        "Train a copy of the base encoder with a loss of it, on all pairs or on others; return it and its trainer."
         model = copy.deepcopy(self.base)
         args = training_arguments(
-            tempfile.mkdtemp(), num_train_epochs=3, per_device_train_batch_size=250, learning_rate=.04, seed=self.seed,
-            use_cpu=True)
-        QuietTrainer(model=model, args=args, train_dataset=self.pairs, loss=make_loss(model)).train()
-        return model.eval()
+            tempfile.mkdtemp(), num_train_epochs=epochs, per_device_train_batch_size=250, learning_rate=rate,
+            seed=self.seed, use_cpu=True, **settings)
+        trainer = QuietTrainer(model=model, args=args, train_dataset=data or self.pairs, loss=make_loss(model))
+        trainer.train()
+        return model.eval(), trainer
+
+    def fine_tune(self, make_loss, *data, **settings):
+        "Return the encoder of a training."
+        return self.train(make_loss, *data, **settings)[0]
 
     def precision(self, model) -> dict[str, float]: # test -> percent
         "Measure P@1: how often the first item is relevant."
         return {name: 100 * np.mean([item in hits for item, hits in zip(first_items(model, test), test.relevant)])
                 for name, test in self.tests.items()}
+
+
+class Titles(Products):
+    "Titles that name their brand, and few of them the product; in training, each type of product has its own brands."
+
+    def __init__(self, brands: float, seed: int): # brands: the share of matching pairs whose brands agree
+        super().__init__(WorldConfig(
+            seed=seed, p=1, brand_match=brands, decoys=1, p_noun=.4, p_attr=.8, accessories=0, types=30,
+            unseen_types=15, train_pairs=1500, broad_pairs=8000, queries=400, items=1000))
+        self.names = {role: iter(words) for role, words in READABLE.items()}
+        self.shown_as = {} # word -> the name that a reader sees
 
     def brand_share(self, model) -> float:
         "Return the brand's share of a title's importance, in percent, over a hundred queries."
