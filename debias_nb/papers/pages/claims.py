@@ -273,9 +273,9 @@ class Claim:
             answers.append(answer_of(question.mean, first.margin, size, words[question.tests.index]))
         return claim_word(answers)
 
-    def by_tests(self, profile: str = "small") -> str: # of `CLAIM_WORDS`
+    def by_tests(self) -> str: # of `CLAIM_WORDS`
         "Answer as four experiments registered it: by what every test says that can tell."
-        words = self._words(profile)
+        words = self._words("small")
         decided = {*words} & {BETTER, WORSE, WITHIN}
         return {(): UNSURE, (BETTER,): YES, (WORSE,): REVERSE}.get(tuple(decided), DEPENDS) if len(words) else NOT_RUN
 

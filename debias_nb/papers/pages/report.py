@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ...checks import ConfigError, check_known
 from ...files import project_root, sha256_file
 from ...runs.config import configured, file_of
 from ..notebooks import is_of_library
@@ -259,19 +258,11 @@ def reported_alone(paper: str, own: pd.DataFrame) -> pd.DataFrame: # own: all ce
     return frame_of(cells)
 
 
-def all_cells(
-    paper: str | None = None, # default: all
-) -> pd.DataFrame: # as `cells.CELL`
-    """Return every cell of every table and profile, and the reported cells that no configuration makes.
-
-    Raises `ConfigError` for an unknown paper."""
-    names = papers()
-    if paper is not None:
-        check_known("paper", paper, names, ConfigError)
-        names = [paper]
+def all_cells() -> pd.DataFrame: # as `cells.CELL`
+    "Return every cell of every table and profile, and the reported cells that no configuration makes."
     results = Results()
     cells = []
-    for name in names:
+    for name in papers():
         studies = [results.load(one.name, one.profile) for one in all_experiments(name)]
         own = pd.concat([frame_of([]), *(study.cells for study in studies)])
         own = pd.concat([own, reported_alone(name, own)], ignore_index=True)
