@@ -10,9 +10,6 @@ from debias_nb.papers.data.authors import read_author_texts, strip_quotes, strip
 from debias_nb.data.registry import DataError
 from made import write
 
-SMALL = {"authors": 80, "test_authors": 60, "tokens": 40, "topics": 6, "unseen_topics": 4}
-
-
 def from_rows(*rows):
     "Texts of rows of author, topic and text."
     return Texts("toy", *map(list, zip(*rows)))
@@ -21,7 +18,7 @@ def from_rows(*rows):
 @pytest.fixture(scope="module")
 def training():
     "The texts that a planted world trains on."
-    return planted_texts(AuthorsWorldConfig(name="authors", **SMALL), "train")
+    return planted_texts(AuthorsWorldConfig(name="authors", authors=80, tokens=40, topics=6), "train")
 
 
 # ---------------------------------------------------------------- cleaning
