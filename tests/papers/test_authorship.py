@@ -10,6 +10,7 @@ from debias_nb.papers.data.authors import read_author_texts, strip_quotes, strip
 from debias_nb.data.registry import DataError
 from made import write
 
+
 def from_rows(*rows):
     "Texts of rows of author, topic and text."
     return Texts("toy", *map(list, zip(*rows)))

@@ -240,15 +240,6 @@ def test_ctrl_c_ends_the_notebook_too(project):
 
 # experiments that are stopped, or run by several
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    "A cache of its own for the planted encoders of these experiments."
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("DEBIAS_NB_CACHE", str(folder))
-        yield folder
-
-
 def ids(runs):
     return [run.id for run in runs]
 
@@ -388,12 +379,10 @@ def test_what_changes_nothing_in_one_run_is_refused(project):
 
 # exit codes
 
-def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+def test_other_contents_than_published_are_no_success(data):
     assert shell("data").exit_code == 0
-    (tmp_path / "quora").mkdir()
-    (tmp_path / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
+    (data / "quora").mkdir()
+    (data / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
     run = shell("data")
     assert run.exit_code == 1
     assert "quora/nlx-quora_test.tsv" in run.stderr

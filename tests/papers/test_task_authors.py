@@ -40,9 +40,7 @@ def run_of(method, **changes):
 # ---- parts
 
 
-def test_data_that_is_not_here_is_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+def test_data_that_is_not_here_is_told(data):
     corpus = AuthorsCorpus(name="reddit_pushshift", task="authors", split=SplitConfig())
     with pytest.raises(MissingData, match="reddit_pushshift"):
         author_split(corpus)
