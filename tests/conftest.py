@@ -91,3 +91,21 @@ def originals(tmp_path_factory):
     bert(folder)
     table(folder)
     return folder
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    "An empty folder of data, and a cache beside it."
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(folder))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    "The planted encoders of a file are trained in a folder of its own."
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEBIAS_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

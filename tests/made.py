@@ -22,7 +22,7 @@ from debias_nb.data import registry
 from debias_nb.data.registry import CONVERSION_FILE, Conversion, DataFile, DataSet, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 
-from debias_nb.runs.config import BlockConfig, ExperimentConfig
+from debias_nb.runs.config import BlockConfig, ExperimentConfig, RunConfig
 from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import make_record
@@ -205,6 +205,14 @@ def some_pairs(n=120, seed=0):
     label = np.arange(n) % 3 == 0
     right = [match if is_match else no_match for match, no_match, is_match in zip(left, texts(), label)]
     return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
+
+
+def run_of(method, **settings):
+    "The configuration of a planted run; a method without training has its corpus for evaluation alone."
+    if not method.trained:
+        settings["eval_corpus"] = settings.pop("corpus")
+        del settings["training"]
+    return RunConfig(experiment="demo", profile="planted", method=method, **settings)
 
 
 def record_of(run, metrics, **details):

@@ -1,6 +1,7 @@
 """Training on answers: shuffled weights, a first stage, and bad input.
 
 What runs compute is held by `test_made_again`."""
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from debias_nb.papers.tasks.answer_training import Weigher, answer_model, answer
 from debias_nb.papers.tasks.answer_training import evaluate_answers, fit_answers
 from debias_nb.papers.tasks.answer_training import train_stages
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
-from debias_nb.runs.config import RunConfig
 from debias_nb.runs.settings import PairTraining
 from debias_nb.papers.settings.answers import AnswersCorpus, AnswersMethod, AnswersTraining, ScanConfig, TransferConfig
 from debias_nb.runs.runner import execute
@@ -27,6 +27,8 @@ SMALL = EncoderConfig(name="learned", kind="alignment", units=8, embedding=8)
 TRAINING = AnswersTraining(loss="cross-entropy", learning_rate=1e-2, epochs=2, batch_size=70)
 TOO_FAST = TRAINING.model_copy(update={"learning_rate": 1e38})
 PLAIN = AnswersMethod(name="Finetuned")
+run_of = partial(
+    made.run_of, paper="scan", encoder=SMALL, corpus=CORPUS, training=TRAINING, evaluate=("iid", "shifted"))
 torch.set_num_threads(1)
 
 
@@ -43,14 +45,6 @@ def fit(method, answers, **changes):
     "A trained model, and its trainer."
     model = model_for(method, answers, **changes)
     return model, fit_answers(model, answer_tokens(model.encoder, answers), run_of(method, **changes))
-
-
-def run_of(method, **changes):
-    settings = {
-        "paper": "scan", "experiment": "demo", "profile": "planted", "encoder": SMALL, "method": method,
-        "evaluate": ("iid", "shifted")}
-    parts = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
-    return RunConfig(**(settings | parts | changes))
 
 
 # weights

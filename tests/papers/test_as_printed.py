@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from debias_nb.files import project_root
-from debias_nb.papers.pages.as_printed import PrintedSetting, compare_setting, compared_settings, ledger
+from debias_nb.papers.pages.as_printed import PrintedSetting, compare_setting, compared_settings
 from debias_nb.papers.pages.as_printed import printed_settings
 from debias_nb.papers.pages.frame import experiments_of, papers
 from debias_nb.runs.config import load_experiment
@@ -33,13 +33,6 @@ def test_a_setting_that_differs_has_a_reason_and_a_reason_has_a_difference(paper
         differing = {*own.profile[own.differs]}
         explained = {*setting.why} if isinstance(setting.why, dict) else differing
         assert explained <= differing and bool(differing) >= bool(setting.why), setting.name
-
-
-def test_a_page_names_every_setting_and_why_it_differs(paper, entries):
-    page = ledger(paper)
-    assert [name for name in {*entries.name} if name not in page] == []
-    reasons = {why.replace("|", "\\|") for why in entries.why[entries.profile == "small"] if "](" not in why}
-    assert [why for why in reasons if why not in page] == []
 
 
 NUMBERED = {"itvreg": {1}, "arr": {1, 2, 3, 4}, "scan": {*range(1, 20)}}

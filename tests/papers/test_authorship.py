@@ -1,34 +1,14 @@
-"Texts with authors and topics: faults of files, signatures, splits without leakage, queries and targets."
-from collections import Counter
-
+"Texts with authors and topics: faults of files, signatures, splits without leakage."
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies as st
 
 from debias_nb.settings import AuthorsWorldConfig
 from debias_nb.papers.data.author_splits import AuthorSplit, leakage_aware_split
 from debias_nb.papers.data.author_splits import paper_split
-from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts, planted_texts, read_pan_pairs
 from debias_nb.papers.data.authors import read_author_texts, strip_quotes, strip_signatures
 from debias_nb.data.registry import DataError
 from made import write
-
-SMALL = {"authors": 80, "test_authors": 60, "tokens": 40, "topics": 6, "unseen_topics": 4}
-few = settings(max_examples=40)
-
-
-@st.composite
-def corpora(draw):
-    "Up to 60 texts, no two alike."
-    row = st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["tea", "sea", "war", "law", "zoo"]))
-    rows = draw(st.lists(row, min_size=8, max_size=60))
-    written_by, topics = [author for author, _ in rows], [topic for _, topic in rows]
-    return Texts("drawn", written_by, topics, [f"text {i}" for i in range(len(rows))])
-
-
-def world(part, likeness=0., **dials):
-    return planted_texts(AuthorsWorldConfig(name="authors", **(SMALL | dials)), part, likeness)
 
 
 def from_rows(*rows):
@@ -39,7 +19,7 @@ def from_rows(*rows):
 @pytest.fixture(scope="module")
 def training():
     "The texts that a planted world trains on."
-    return world("train")
+    return planted_texts(AuthorsWorldConfig(name="authors", authors=80, tokens=40, topics=6), "train")
 
 
 # ---------------------------------------------------------------- cleaning
@@ -124,21 +104,3 @@ def test_what_may_not_stand_in_a_test(test, row, message):
     validation = from_rows(("d", "tea", "Six."), ("d", "law", "Seven."))
     with pytest.raises(ValueError, match=f"^(toy: )?{message}"):
         AuthorSplit("toy", train, validation, {test: from_rows(row)})
-
-
-# ---------------------------------------------------------------- queries and targets
-
-
-@few
-@given(corpora(), st.integers(0, 9))
-def test_halves_follow_the_definition(texts, seed):
-    assume(len(set(texts.author)) < len(texts))
-    halves, written = query_target(texts, seed), Counter(texts.author)
-    assert sorted([*halves.queries, *halves.targets]) == list(range(len(texts)))
-    asks = Counter(texts.author[row] for row in halves.queries)
-    assert asks == {author: count // 2 for author, count in written.items() if count > 1}
-
-    author = np.array(texts.author)
-    same = author[halves.queries][:, None] == author[halves.targets]
-    assert (halves.relevance().toarray() == same).all()
-    assert (halves.relevance().sum(1) >= 1).all()

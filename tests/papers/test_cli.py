@@ -31,18 +31,11 @@ ENV = os.environ | {
     "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
-# they speak of all configurations, of claims, or of published scores
-PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 def shell(*args):
     "The command line in this process."
     return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
-def run_python(code, *args, cwd=ROOT, **env):
-    command = [sys.executable, "-c", code, *args]
-    return subprocess.run(command, cwd=cwd, env=ENV | env, capture_output=True, text=True)
 
 
 def notebook(*cells):
@@ -218,20 +211,12 @@ def alive(pid):
     return True
 
 
-def wait_for(condition, process, seconds=300):
-    "Waits while the process is at work; minutes, where much else runs."
+def wait_for(condition, seconds=300):
+    "Waits for a condition; minutes, where much else runs."
     deadline = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        assert time.monotonic() < deadline
         time.sleep(.005)
-
-
-def wait_until_none(condition, seconds=30):
-    "Waits for what takes a second where nothing else runs; whether it has come true."
-    deadline = time.monotonic() + seconds
-    while condition() and time.monotonic() < deadline:
-        time.sleep(.05)
-    return not condition()
 
 
 # a background process of a shell starts with SIGINT ignored
@@ -245,24 +230,15 @@ def test_ctrl_c_ends_the_notebook_too(project):
     project.add("a", SLEEPER)
     pid = project.folder / "pid"
     command = [sys.executable, "-c", COMMAND_LINE, "run", "toy/a"]
-    process = subprocess.Popen(command, cwd=project.folder, env=ENV, **PIPES)
-    wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), process)
+    process = subprocess.Popen(command, cwd=project.folder, env=ENV, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted; finished runs are kept" in err
-    assert wait_until_none(lambda: alive(int(pid.read_text())))
+    wait_for(lambda: not alive(int(pid.read_text())))
 
 
 # experiments that are stopped, or run by several
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    "A cache of its own for the planted encoders of these experiments."
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("DEBIAS_NB_CACHE", str(folder))
-        yield folder
-
 
 def ids(runs):
     return [run.id for run in runs]
@@ -285,9 +261,7 @@ def test_runs_whose_records_are_there_import_no_task(monkeypatch):
 
 
 @pytest.mark.parametrize("narrowing, name", [
-    ({"seeds": [10**23]}, "seeds"),
-    ({"methods": []}, "methods"), ({"encoders": []}, "encoders"),
-    ({"weight": float("nan")}, "weight"), ({"weight": float("inf")}, "weight"), ({"weight": -1.}, "weight"),
+    ({"seeds": [10**23]}, "seeds"), ({"methods": []}, "methods"), ({"weight": float("nan")}, "weight"),
 ])
 def test_what_asks_for_no_runs_is_refused(narrowing, name):
     with pytest.raises(ConfigError, match=name):
@@ -323,31 +297,24 @@ def test_a_number_that_is_nowhere_is_refused(asked, message):
 
 WITHOUT_TORCH = """
 import sys
+from typer.testing import CliRunner
 from debias_nb.commands.cli import app
-app(sys.argv[1:], standalone_mode=False)
-print("torch" in sys.modules)
+done = CliRunner().invoke(app, sys.argv[1:])
+print(done.exit_code, "torch" in sys.modules, done.output)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["show 14.7", "report scan/table01 --out PAGES"])
-def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
-    process = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
-    assert process.returncode == 0 and process.stdout.endswith("False\n"), process.stderr + process.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("content, options, sentence", [
-    ("left,right,label\na a,b,yes\nc,d d,no\n", [], "--match VALUE"), ("a,b,c\n1,2,3\n", [], "a (no texts)"),
-    ("left,right,label\na,b,1\nc,d,0\n", ["--columns", "left,right,lable"], "one column 'lable' is expected"),
+@pytest.mark.parametrize("command, exit_code, words", [
+    ("show itvreg_titles", 0, ""), ("report scan/table01 --out FOLDER", 0, ""),
+    ("diagnose --base one --tuned other --test new=FOLDER/new.csv", 2, "a (no texts)"), # what is wrong in a file
 ])
-def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, content, options, sentence):
-    (tmp_path / "new.csv").write_text(content)
-    arguments = ["diagnose", "--base", "one", "--tuned", "other", "--test", f"new={tmp_path / 'new.csv'}", *options]
-    code = ("import sys; from typer.testing import CliRunner; from debias_nb.commands.cli import app; done = "
-            f"CliRunner().invoke(app, {arguments!r}); print(done.exit_code, 'torch' in sys.modules, done.output)")
-    message = run_python(code).stdout
-    assert message.startswith("2 False") and sentence in message
+def test_what_trains_nothing_needs_no_torch(command, exit_code, words, tmp_path):
+    (tmp_path / "new.csv").write_text("a,b,c\n1,2,3\n")
+    arguments = command.replace("FOLDER", str(tmp_path)).split()
+    told = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], cwd=ROOT, env=ENV, capture_output=True,
+                          text=True).stdout
+    assert told.startswith(f"{exit_code} False") and words in told, told
 
 
 # agreement
@@ -363,22 +330,18 @@ def nothing_run(tmp_path, monkeypatch):
 
 
 BF16 = {"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}
-LEARNED = {"kind": "alignment", "units": 8}
 
 
 @pytest.mark.parametrize("encoder, cpu, recorded, here, exit_code, count", [
     ({}, "another", {"auc05": .5}, {"auc05": .50009}, 0, 1),
     ({}, "another", {"auc05": .5}, {"auc05": .5002}, 1, 1),
-    ({}, "another", {"map": .5}, {"map": .6}, 1, 1),
-    ({}, "another", {"queries": 13.}, {"queries": 14.}, 1, 1),
     ({}, "another", {"auc05": .5, "auc": .8}, {"auc05": .5}, 1, 1),
     ({"kind": "transformer"}, "another", {"auc05": .5}, {"auc05": .509}, 0, 1),
     ({"kind": "transformer"}, "another", {"auc05": .5}, {"auc05": .511}, 1, 1),
+    ({"kind": "transformer"}, "another", {"queries": 13.}, {"queries": 13.005}, 1, 1), # a count
     (BF16 | {"dtype": "fp32"}, "another", {"auc05": .5}, {"auc05": .511}, 1, 1),
     (BF16, "another", {"auc05": .5}, {"auc05": .8}, 1, 0),
     (BF16, processor(), {"auc05": .5}, {"auc05": .8}, 1, 1),
-    (LEARNED | {"dtype": "fp64"}, "another", {"auc05": .5}, {"auc05": .5002}, 1, 1),
-    (LEARNED, "another", {"auc05": .5}, {"auc05": .8}, 1, 1),
 ])
 def test_what_is_compared_and_how_closely(nothing_run, encoder, cpu, recorded, here, exit_code, count):
     run, = experiment(["Finetuned"], [0]).runs()
@@ -409,20 +372,17 @@ def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch
     assert shell("run", "toy/a", "--only", run_id, "--fresh").exit_code == 0 and run_ids == [run_id, run_id]
 
 
-@pytest.mark.parametrize("option", [("-p", "weight=nope"), ("--full",)])
-def test_what_changes_nothing_in_one_run_is_refused(project, option):
-    run = shell("run", "toy/a", "--only", "an-id", *option)
+def test_what_changes_nothing_in_one_run_is_refused(project):
+    run = shell("run", "toy/a", "--only", "an-id", "--full")
     assert run.exit_code == 2 and "leave out -p and --full" in run.stderr
 
 
 # exit codes
 
-def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+def test_other_contents_than_published_are_no_success(data):
     assert shell("data").exit_code == 0
-    (tmp_path / "quora").mkdir()
-    (tmp_path / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
+    (data / "quora").mkdir()
+    (data / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
     run = shell("data")
     assert run.exit_code == 1
     assert "quora/nlx-quora_test.tsv" in run.stderr
@@ -436,5 +396,3 @@ def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     assert run.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in run.output
     assert "| Finetuned" not in run.output
 
-
-# data that nobody can tell from others

@@ -18,14 +18,7 @@ from dry import stand_in
 from made import forget, write
 
 
-@pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch, nothing_kept):
-    "An empty folder of data."
-    folder = tmp_path / "data"
-    folder.mkdir()
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(folder))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    return folder
+pytestmark = pytest.mark.usefixtures("data", "nothing_kept")
 
 
 def put(folder, files):

@@ -52,8 +52,6 @@ def test_files_are_read_to_the_letter(tmp_path, data, left, right):
 
 @pytest.mark.parametrize("line, words", [
     ("", "1 columns"),
-    ("1\ta\tb\tc", "4 columns"),
-    ("1\t\tb", "left"),
     ("1\ta\t \u00a0", "right"),
     ("Duplicate\ta\tb", "Duplicate"),
     ("\ufeff1\ta\tb", "a byte order mark"),
@@ -156,10 +154,9 @@ OWN_REGISTRY = """datasets:
 """
 
 
-def test_a_data_set_of_ones_own_is_read_by_its_layout(tmp_path, monkeypatch, nothing_kept):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    write(tmp_path / "datasets.yaml", OWN_REGISTRY)
-    folder = tmp_path / "forum"
+def test_a_data_set_of_ones_own_is_read_by_its_layout(data, tmp_path, nothing_kept):
+    write(data / "datasets.yaml", OWN_REGISTRY)
+    folder = data / "forum"
     write(folder / "a.tsv", "a\tb\t1\nc\td\t0\nwhere are logs\tis sudo safe\t0\ne\tf\t0\n")
     write(folder / "dev.tsv", "1\te\tf\n")
     write(folder / "test.tsv", "1\tIs sudo safe?\tHow safe is sudo?\n0\tIs sudo safe?\tWhere are logs?\n")
@@ -176,7 +173,7 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(tmp_path, monkeypatch, not
     forget()
     pin(folder)
     assert task.training_pairs(PairsCorpus(name="forum")).left == train.left
-    write(tmp_path / "datasets.yaml", OWN_REGISTRY.replace("questions", "answers"))
+    write(data / "datasets.yaml", OWN_REGISTRY.replace("questions", "answers"))
     with pytest.raises(ConfigError, match="datasets.yaml: .*layout.reader"):
         q.load_questions("forum", "test")
 
@@ -222,14 +219,12 @@ def offers(category):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, nothing_kept):
-    folder = tmp_path / "data" / products.DATASET
-    folder.mkdir(parents=True)
+def folder(data, monkeypatch, nothing_kept):
+    folder = data / products.DATASET
     for category in products.CATEGORIES:
         for part, rows in offers(category).items():
             write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
-    register(tmp_path / "data", monkeypatch)
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    register(data, monkeypatch)
     return folder
 
 
@@ -279,7 +274,6 @@ def test_what_training_has_of_words():
     assert not products.PRODUCT_BRANDS & products.SHOPS
     assert q.seen_words(["A lens, 24 mm"], ["lens 24", "a b LENS"]) == .75
     assert q.seen_words([], ["a"]) == 0 == q.seen_words(["a"], ["?", ""])
-    assert q.word_overlap(["a b", "a", "", "?"], ["B c", "A a", "", "x"]).tolist() == [1 / 3, 1, 0, 0]
 
 
 PARTS = ["auc05", "auc", "ap", "p1", "p1[seen]", "p1[unseen]", "auc05[one unseen]", "auc05[unseen]"]

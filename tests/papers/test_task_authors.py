@@ -1,16 +1,17 @@
 """Runs on authors: settings chosen on validation texts alone, epochs, bad input.
 
 What runs compute is held by `test_made_again`."""
+from functools import partial
 
 import pytest
 import torch
 
+import made
 from debias_nb.papers.tasks import authors
 from debias_nb.papers.tasks.authors import attempts, author_split, chosen_training, evaluate_authors
 from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
-from debias_nb.runs.config import RunConfig
 from debias_nb.papers.settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod, AuthorsTraining, SplitConfig
 from debias_nb.runs.runner import absent, execute
 from debias_nb.runs.records import TrainingFailed
@@ -26,23 +27,14 @@ CL = AuthorsMethod(name="CL", authors=AuthorsConfig())
 ARR = AuthorsMethod(name="CL + ARR", authors=AuthorsConfig(student="arr"))
 MLL = AuthorsMethod(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))
 BOW = AuthorsMethod(name="BOW", trained=False, authors=AuthorsConfig(counted="bow"))
+run_of = partial(made.run_of, paper="arr", encoder=ENCODER, corpus=CORPUS, training=TRAINING, evaluate=("cross", "iid"))
 torch.set_num_threads(1)
-
-
-def run_of(method, **changes):
-    settings = {
-        "paper": "arr", "experiment": "demo", "profile": "planted", "encoder": ENCODER, "method": method,
-        "evaluate": ("cross", "iid")}
-    parts = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
-    return RunConfig(**(settings | parts | changes))
 
 
 # ---- parts
 
 
-def test_data_that_is_not_here_is_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+def test_data_that_is_not_here_is_told(data):
     corpus = AuthorsCorpus(name="reddit_pushshift", task="authors", split=SplitConfig())
     with pytest.raises(MissingData, match="reddit_pushshift"):
         author_split(corpus)

@@ -17,6 +17,7 @@ from debias_nb.runs.records import Store, latest
 from debias_nb.runs.training import BestEpoch, fine_tune
 from made import STATIC, experiment
 
+pytestmark = pytest.mark.usefixtures("cache")
 PLAIN_METHOD = PairMethod(name="Finetuned")
 
 
@@ -24,14 +25,6 @@ PLAIN_METHOD = PairMethod(name="Finetuned")
 def one_thread():
     runner.quiet_libraries()
     with single_thread():
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    "Planted encoders of this file are trained in a folder of its own."
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DEBIAS_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

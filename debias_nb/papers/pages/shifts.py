@@ -52,12 +52,11 @@ def prediction_of(
     shifts: pd.DataFrame,   # of `in_log_odds`: one encoder, method and kind
     results: Results,       # in which it is made once: a page, its CSV and FINDINGS need the same
     nodes: int = NODES,     # as `predict`
-    scale: float | None = None, # as `predict`; None: `PRIOR_SCALE` points at the bases of the shifts
 ) -> dict[str, Prediction]:
-    "Predict a further change for each kind of training."
+    "Predict a further change for each kind of training, with a prior of `PRIOR_SCALE` points at the bases."
     training, test, kind = (shifts[name].to_numpy(str) for name in ("corpus", "evaluate", "trained_on"))
     covariance = covariance_of(np.stack(shifts.seeds), np.stack(shifts.resampled), training, test)
-    scale = scale or PRIOR_SCALE / (shifts.base * (1 - shifts.base / 100)).mean()
+    scale = PRIOR_SCALE / (shifts.base * (1 - shifts.base / 100)).mean()
     key = shifts.difference.to_numpy().tobytes(), covariance.tobytes(), *training, *test, *kind, nodes, scale
     return results.once(key, predict, shifts.difference, covariance, training, test, kind, scale, nodes)
 
