@@ -200,9 +200,6 @@ def background(study: Study) -> str:
     return f"## Before you rely on it\n\n{_list('Base figures here are not zero-shot:', lines)}"
 
 
-VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
-
-
 def commit_of(environment: dict) -> str: # of a record
     "Return the commit that made a record."
     short = (environment["commit"] or "none")[:10]
@@ -217,7 +214,7 @@ def _each_once(values) -> str:
 
 
 def provenance(study: Study) -> str:
-    "Say as Markdown what runs cost and which device, commits, versions, settings and command made them."
+    "Say as Markdown what runs cost and which devices, settings and command made them."
     records = study.finished
     if not records:
         return ""
@@ -227,18 +224,12 @@ def provenance(study: Study) -> str:
     devices = (f"{record['device']} {record['dtype']}" for record in records)
     processors = (environment.get("cpu") for environment in environments)
     machines = ", ".join(filter(None, [_each_once(devices), _each_once(processors)]))
-    packages = {part for environment in environments for part in environment["packages"].items()}
-    versions = _each_once(f"{package} {version}" for package, version in packages if package in VERSIONS)
     modified = sum(not is_clean(record) for record in records)
     seconds = pd.Series([record["seconds"] for record in records])
     minutes = round(seconds.sum() / 60)
     cost = f"{minutes} minute{'s' * (minutes != 1)} of one core, median run {seconds.median():.0f} s"
-    lines = [
-        f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
-        f"Commits {_each_once(map(commit_of, environments))}. {versions}.",
-    ]
-    lines.append(f"Records have the hashes of encoders and data. Settings: `{file_of(name)}`; "
-                 f"command: `debias-nb run {name} --profile {profile}{study.options}`.")
+    lines = [f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
+             f"Settings: `{file_of(name)}`; command: `debias-nb run {name} --profile {profile}{study.options}`."]
     if modified and not study.own:
         lines.append(f"{modified} of these runs came from a tree with uncommitted changes, and are in no comparison.")
     return "\n  ".join(lines)
