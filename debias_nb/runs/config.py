@@ -33,6 +33,11 @@ def place_of(name: str) -> str: # `paper/experiment`
     return name if PRINTED_TABLE.fullmatch(name.rpartition("/")[2]) else f"studies/{name}"
 
 
+def name_of(place: str) -> str: # `paper/experiment`, with what stands behind it
+    "Return the name of an experiment that lies at a place of `place_of`."
+    return place.removeprefix("studies/")
+
+
 def file_of(name: str) -> str: # name: `paper/experiment`
     "Return the file of an experiment's configuration, from the project's root on."
     return f"experiments/{place_of(name)}.yaml"

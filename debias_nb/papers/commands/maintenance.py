@@ -23,7 +23,7 @@ def publish(
     No record in experiments/ is left out. Records made with uncommitted changes are refused."""
     root = project_here()
     from ..notebooks import select_notebooks
-    from ...runs.config import configured, load_experiment
+    from ...runs.config import configured, load_experiment, name_of
     from ...runs.origin import NO_HISTORY, history
     from ...runs.publish import publish as published
     from ...runs.records import committed_store
@@ -35,7 +35,7 @@ def publish(
     store = committed_store(root)
     left_out = []
     for place in store.unpublished():
-        name, _, profile = place.removeprefix("studies/").rpartition(".")
+        name, _, profile = name_of(place).rpartition(".")
         # None: runs are kept whole
         resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None
         rows, odd = store.publish(place, resamples)

@@ -193,13 +193,12 @@ def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
     share = 1. if corpus.whole_groups else corpus.share
     if corpus.holdout and corpus.name in (*CATEGORIES, NEWS):
         raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
-    pairs = _read("corpus", corpus.name, {
-        **dict.fromkeys(question_corpora(), lambda: load_questions(
-            corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)),
-        **dict.fromkeys(CATEGORIES, lambda: load_products(
-            corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)),
-        NEWS: lambda: load_news(share, corpus.share_seed),
-    })
+    readers = dict.fromkeys(question_corpora(), lambda: load_questions(
+        corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True))
+    readers |= dict.fromkeys(CATEGORIES, lambda: load_products(
+        corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed))
+    readers[NEWS] = lambda: load_news(share, corpus.share_seed)
+    pairs = _read("corpus", corpus.name, readers)
     if corpus.whole_groups:
         _, pairs = split_questions(pairs, corpus.share, corpus.share_seed)
     if corpus.negatives:
@@ -210,14 +209,13 @@ def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
 @lru_cache(maxsize=16)
 def evaluation_pairs(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) -> LabeledPairs:
     "Load an evaluation set. Raises as `training_pairs`."
-    return _read("evaluation set", name, {
-        "heldout": lambda: training_pairs(corpus, "heldout"),
-        **dict.fromkeys(SPLITS, lambda: _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)),
-        **dict.fromkeys(
-            question_corpora(), lambda: _of_texts(load_questions(name, "test", require_hash=True), name)),
-        **dict.fromkeys(CATEGORIES, lambda: _test_products(name)),
-        **dict.fromkeys(SENTENCE_KINDS, lambda: _of_texts(load_sentences(name), name)),
-    })
+    readers = {"heldout": lambda: training_pairs(corpus, "heldout")}
+    readers |= dict.fromkeys(SPLITS, lambda: _of_world(planted_catalog(world).test_pairs(name), name, is_test=True))
+    readers |= dict.fromkeys(
+        question_corpora(), lambda: _of_texts(load_questions(name, "test", require_hash=True), name))
+    readers |= dict.fromkeys(CATEGORIES, lambda: _test_products(name))
+    readers |= dict.fromkeys(SENTENCE_KINDS, lambda: _of_texts(load_sentences(name), name))
+    return _read("evaluation set", name, readers)
 
 
 def training_texts(
@@ -228,11 +226,10 @@ def training_texts(
 
     There are as many of these as training pairs have, disjoint from training and tests. Raises as `training_pairs`.
     """
-    return _read("corpus of texts", name, {
-        **dict.fromkeys(SPLITS if world else (), lambda: [
-            title.text for title in planted_catalog(world).unlabeled(name)]),
-        **dict.fromkeys(
-            (*question_corpora(), *CATEGORIES), lambda: training_pairs(PairsCorpus(name=name)).all_texts),
-        **dict.fromkeys((*SENTENCE_KINDS, *TEXTS_ONLY), lambda: sentence_texts(name)),
-        "qnli": lambda: _texts_of_answers(name),
-    })
+    readers = dict.fromkeys(SPLITS if world else (), lambda: [
+        title.text for title in planted_catalog(world).unlabeled(name)])
+    readers |= dict.fromkeys(
+        (*question_corpora(), *CATEGORIES), lambda: training_pairs(PairsCorpus(name=name)).all_texts)
+    readers |= dict.fromkeys((*SENTENCE_KINDS, *TEXTS_ONLY), lambda: sentence_texts(name))
+    readers["qnli"] = lambda: _texts_of_answers(name)
+    return _read("corpus of texts", name, readers)

@@ -145,13 +145,14 @@ def make_titles(
     if not len(rows):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
 
-    sizes = np.array([
-        [len(queries), len(items), len(relevance)],
-        [(query_codes >= 0).sum(), (item_codes >= 0).sum(), len(pairs_of_titles)],
-        [*shape, named_pairs.nnz]])
+    read = {"queries": len(queries), "items": len(items), "pairs": len(relevance)}
+    titled = {"queries": np.count_nonzero(query_codes >= 0), "items": np.count_nonzero(item_codes >= 0),
+              "pairs": len(pairs_of_titles)}
+    distinct = {"queries": len(query_titles), "items": len(item_titles), "pairs": named_pairs.nnz}
     all_counts = dict(counts or {})
-    for stage, row in zip(("read", "without a title", "merged"), (sizes[0], *-np.diff(sizes, axis=0))):
-        all_counts |= {f"{noun} {stage}": n for noun, n in zip(("queries", "items", "pairs"), row.tolist())}
+    all_counts |= {f"{noun} read": n for noun, n in read.items()}
+    all_counts |= {f"{noun} without a title": n - titled[noun] for noun, n in read.items()}
+    all_counts |= {f"{noun} merged": n - distinct[noun] for noun, n in titled.items()}
     all_counts["pairs to the own title"] = named_pairs.nnz - distinct_pairs.nnz
     all_counts["pairs excluded"] = distinct_pairs.nnz - relevant.nnz
     all_counts["queries without a relevant item"] = shape[0] - len(rows)
@@ -182,11 +183,12 @@ def _lf_part(path: Path, exclusions: Path, labels: int) -> tuple[list[_Query], l
     "Read training or test queries, and excluded pairs. Raises `DataError` naming file and line."
     queries = list(json_rows(path, _Query, "uid"))
 
-    def check_target(_, target):
-        check_range("target_ind", target, 0, labels, "left")
+    def check_targets(_, query):
+        for target in query.target_ind:
+            if not 0 <= target < labels: # of millions: what is right is not asked twice
+                check_range("target_ind", target, 0, labels, "left")
 
-    targets = ((line, target) for line, query in enumerate(queries, 1) for target in query.target_ind)
-    list(parsed_rows(path, targets, check_target))
+    list(parsed_rows(path, enumerate(queries, 1), check_targets))
 
     def excluded_pair(_, line):
         row, label = map(int, line.split())

@@ -15,12 +15,11 @@ from pydantic import Field
 
 from ...checks import ConfigError, check_known
 from ...files import Names, Settings, load_config, once_per_state, project_root
-from ...runs.config import BlockConfig, ExperimentConfig, Profile, RunConfig
+from ...runs.config import PRINTED_TABLE, BlockConfig, ExperimentConfig, Profile, RunConfig
 from ...runs.parquet import published_columns
 from ...runs.records import Store, committed_store
 from ..settings.answers import first_stage
 from .frame import PROFILES, all_experiments, experiments_of
-from ...runs.config import PRINTED_TABLE
 from .tables import text_table
 
 

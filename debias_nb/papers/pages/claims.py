@@ -21,7 +21,7 @@ from ...runs.pairing import signed
 from .compare import BETTER, POINT, WITHIN, WORSE, Compared, Question, are_named, compare, words_of_tests
 from .execution import NOT_RUN_HERE
 from .frame import PROFILES, Results, Study, only, papers
-from .printed import Expected, PrintedCheck, describe_checks, fact, in_unit, load_expected, truths
+from .printed import Expected, PrintedCheck, describe_checks, fact, in_part, in_unit, load_expected, truths
 
 # of a claim: Yes; No, and why; It depends; Cannot tell; Not run
 YES, REVERSE, NO_CHANGE, LESS, MORE, DEPENDS, UNSURE, NOT_RUN = CLAIM_WORDS = (
@@ -424,9 +424,7 @@ def errata_of(paper: str) -> pd.DataFrame: # a row each: id, kind, title, text, 
             raise ConfigError(f"experiments/{paper}/errata.yaml: {entry.id}: {e}") from None
         word, alone, so = ERRATA[entry.kind]
         hits = [holds is so for holds in truths(facts)]
-        verdict = word if any(hits) else f"not {word}" if hits else f"{alone}, no cells to recompute"
-        if any(hits) and not all(hits):
-            verdict += f" in {sum(hits)} of {len(hits)}"
+        verdict = in_part(hits, word, f"not {word}") if hits else f"{alone}, no cells to recompute"
         rows.append(dict(paper=paper, id=entry.id, kind=entry.kind, title=entry.title, text=entry.text, facts=facts,
                          verdict=verdict, checks=describe_checks(facts, so)))
     return pd.DataFrame(rows)

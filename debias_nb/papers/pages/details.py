@@ -134,7 +134,7 @@ def bias_by_corpus(records: list[dict]) -> pd.DataFrame: # of Eq. 2: mean, least
 
 
 REPORTED = "SCAN, as reported"
-IN_SMALL_BATCHES = "SCAN, as reported (batches of 32)" # MiniLM
+IN_SMALL_BATCHES = f"{REPORTED} (batches of 32)" # MiniLM
 BY_ADAM = "SCAN, losses averaged (weights by Adam)"
 # with MiniLM the printed rate loses the weights by SGD, and a tenth of it stands beside
 BY_SGD = ["SCAN, losses averaged (weights by SGD)", "SCAN, losses averaged (weights by SGD at rate 1e-5)"]

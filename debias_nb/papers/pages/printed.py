@@ -189,6 +189,13 @@ def truths(facts: list[PrintedCheck]) -> list[bool]:
     return [item.holds for item in facts if item.holds is not None]
 
 
+def in_part(hits: list[bool], word: str, negative: str) -> str: # e.g. `confirmed`, `not confirmed`
+    "Return one word if all are so, another if none is, and `confirmed in k of n` for some."
+    if all(hits):
+        return word
+    return f"{word} in {sum(hits)} of {len(hits)}" if any(hits) else negative
+
+
 def describe_checks(facts: list[PrintedCheck], holds: bool) -> str: # empty where there are none
     "Describe the first two of the facts that hold, or of those that do not, and count the others."
     texts = [f"{item.label}{f' ({item.place})' if item.place else ''}: {item.found} (expected: {item.asked})"
